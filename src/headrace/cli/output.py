@@ -1,0 +1,125 @@
+"""How values become text: the one place that prints tables, JSON, YAML, notes and errors.
+
+What a command was asked for goes to stdout; everything else (progress, notes, warnings, errors) goes to
+stderr, so that stdout can always be piped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headrace.errors import DefinitionError, HeadraceError
+from headrace.spans import Diagnostic, Severity
+
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+FormatOption = Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")]
+
+Row = Mapping[str, Any]
+
+
+def emit_rows(rows: Sequence[Row], columns: Sequence[str], form: Format) -> None:
+    """Print a list of alike things; in a table only `columns` are shown, and headings always."""
+    if form is not Format.TABLE:
+        emit_value([dict(row) for row in rows], form)
+        return
+    _print_table(_table(rows, columns))
+
+
+def emit_value(value: Any, form: Format) -> None:
+    """Print one value whole, as JSON or YAML."""
+    if form is Format.YAML:
+        from ruamel.yaml import YAML
+
+        yaml = YAML(typ="safe", pure=True)
+        yaml.default_flow_style = False
+        yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+        yaml.dump(json.loads(json.dumps(value, default=str)), sys.stdout)
+    else:
+        print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        numeric = all(isinstance(row.get(column), int | float) for row in rows) and bool(rows)
+        table.add_column(column.upper(), justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
+    return table
+
+
+def _print_table(table: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # Piped output is never cut to a screen's width.
+        console = Console(highlight=False, width=10_000)
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def note(text: str) -> None:
+    """A line for the person at the screen."""
+    stderr.print(escape(text))
+
+
+def warn(text: str) -> None:
+    stderr.print(f"[yellow]warning:[/] {escape(text)}")
+
+
+def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        colour = "red" if diagnostic.severity is Severity.ERROR else "yellow"
+        label = "" if diagnostic.severity is Severity.ERROR else " warning:"
+        line = f"{escape(str(diagnostic.span))} [{colour}]{diagnostic.code}[/]{label} "
+        line += escape(diagnostic.message)
+        if diagnostic.hint:
+            line += f" [dim]({escape(diagnostic.hint)})[/]"
+        stderr.print(line)
+
+
+def show_error(error: HeadraceError) -> None:
+    """The only rendering of an error: its faults with their places, or code, sentence, next step."""
+    if isinstance(error, DefinitionError) and error.diagnostics:
+        show_diagnostics(error.diagnostics)
+        return
+    stderr.print(f"[bold red]{escape(error.code)}[/] {escape(str(error))}")
+    if error.hint:
+        stderr.print(f"  [dim]→[/] {escape(error.hint)}")
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is destroyed; `--yes` answers, and without a terminal it is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise DefinitionError(f"{question} There is no terminal to ask at.", hint="add --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

@@ -1,0 +1,307 @@
+"""Every exception that Headrace raises on purpose.
+
+    HeadraceError
+    ├── DefinitionError              the pipeline file or the command line is wrong      exit 2
+    ├── DataError                    a record cannot be processed as the pipeline asks   exit 4
+    │   ├── BadRecord
+    │   └── TooManyBadRecords
+    ├── OutsideError                 something outside is missing, down or unwilling     exit 3 or 4
+    │   ├── NoBrokersAvailable                (retry)
+    │   ├── BrokerTimeout                     (retry)
+    │   ├── AuthenticationFailure
+    │   ├── AuthorizationFailure
+    │   ├── UnknownTopicOrPartition
+    │   ├── TopicAlreadyExists
+    │   ├── UnknownGroup
+    │   ├── GroupNotEmpty
+    │   ├── MessageSizeTooLarge
+    │   ├── RecordRejected
+    │   ├── KafkaRefused                      any other answer of the broker, by its Kafka name
+    │   ├── DataLoss
+    │   ├── SparkFailed
+    │   ├── AlreadyRunning
+    │   ├── JavaMissing
+    │   ├── JarsUnavailable                   (retry)
+    │   ├── ChecksumMismatch
+    │   ├── PortTaken
+    │   ├── DiskFull
+    │   └── NodeFailed
+    └── InternalError                a fault of Headrace itself                          exit 70
+
+An exception takes values, not sentences. Its `code` is stable and is what tests and scripts look at;
+`retry` says whether the same call may work later. `str()` is what happened, `hint` is what to do next.
+Rendering and exit codes are used in one place, `headrace.cli.main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar
+
+from headrace.spans import Diagnostic
+
+EXIT_DEFINITION = 2
+EXIT_RETRY = 3
+EXIT_FINAL = 4
+EXIT_INTERNAL = 70
+
+
+class Fault(StrEnum):
+    """Whose fault an error is."""
+
+    DEFINITION = "definition"
+    DATA = "data"
+    OUTSIDE = "outside"
+    INTERNAL = "internal"
+
+
+class HeadraceError(Exception):
+    """Base of all; subclasses set `fault` and `retry`, and a `code` where the class name is not it."""
+
+    fault: ClassVar[Fault]
+    retry: ClassVar[bool] = False
+    code: str
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in cls.__dict__:
+            cls.code = cls.__name__
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def exit_code(self) -> int:
+        if self.fault is Fault.DEFINITION:
+            return EXIT_DEFINITION
+        if self.fault is Fault.INTERNAL:
+            return EXIT_INTERNAL
+        return EXIT_RETRY if self.retry else EXIT_FINAL
+
+
+class DefinitionError(HeadraceError):
+    """A definition with faults; all of them are in `diagnostics`."""
+
+    fault = Fault.DEFINITION
+
+    def __init__(
+        self, message: str, diagnostics: Sequence[Diagnostic] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.diagnostics = tuple(diagnostics)
+
+
+class DataError(HeadraceError):
+    fault = Fault.DATA
+
+
+class BadRecord(DataError):
+    """A record that cannot be decoded, met by a pipeline with `bad_data: fail`."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(
+            f"record {topic}[{partition}]@{offset} cannot be decoded: {reason}",
+            "set `bad_data: dlq` to put such records aside, or correct the source's `schema`",
+        )
+        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+
+
+class TooManyBadRecords(DataError):
+    """More bad records in one batch than `max_errors_per_batch` allows; nothing of it was written."""
+
+    def __init__(self, source: str, count: int, limit: int, example: str) -> None:
+        super().__init__(
+            f"source `{source}`: {count} bad records in one batch, and max_errors_per_batch is "
+            f"{limit}; the first: {example}",
+            "nothing of this batch was written: correct the `schema` or raise the limit, and run again",
+        )
+        self.source, self.count, self.limit = source, count, limit
+
+
+class OutsideError(HeadraceError):
+    fault = Fault.OUTSIDE
+
+
+class NoBrokersAvailable(OutsideError):
+    retry = True
+
+    def __init__(self, servers: str, detail: str = "") -> None:
+        super().__init__(
+            f"no Kafka broker answers at {servers}" + (f": {detail}" if detail else ""),
+            "check the address, or start a broker of your own with `headrace dev up`",
+        )
+        self.servers = servers
+
+
+class BrokerTimeout(OutsideError):
+    retry = True
+
+    def __init__(self, action: str, detail: str = "") -> None:
+        super().__init__(
+            f"{action}: the cluster did not answer in time" + (f": {detail}" if detail else ""),
+            "a broker may be down or electing a leader; try again",
+        )
+
+
+class AuthenticationFailure(OutsideError):
+    def __init__(self, servers: str, detail: str) -> None:
+        super().__init__(
+            f"{servers} refused the login: {detail}",
+            "check the user name, the password and the mechanism",
+        )
+
+
+class AuthorizationFailure(OutsideError):
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: not permitted: {detail}", "ask for an ACL that allows this operation"
+        )
+
+
+class UnknownTopicOrPartition(OutsideError):
+    def __init__(self, name: str, servers: str) -> None:
+        super().__init__(
+            f"topic {name} does not exist at {servers}",
+            f"check its spelling with `headrace topics list`, or make it: `headrace topics create {name}`",
+        )
+        self.name = name
+
+
+class TopicAlreadyExists(OutsideError):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"topic {name} exists already", f"see it with `headrace topics describe {name}`"
+        )
+        self.name = name
+
+
+class UnknownGroup(OutsideError):
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"group {group} does not exist", "list the groups with `headrace groups list`"
+        )
+        self.group = group
+
+
+class GroupNotEmpty(OutsideError):
+    def __init__(self, group: str, members: int) -> None:
+        super().__init__(
+            f"group {group} has {members} active member(s)",
+            "stop its consumers first; Kafka allows this only for a group without members",
+        )
+        self.group, self.members = group, members
+
+
+class MessageSizeTooLarge(OutsideError):
+    def __init__(self, where: str, detail: str) -> None:
+        super().__init__(
+            f"{where}: a message is larger than is allowed: {detail}",
+            "raise `max.request.size` of the sink and `max.message.bytes` of the topic, or send less",
+        )
+
+
+class RecordRejected(OutsideError):
+    """Some records of a `produce` were not accepted; the others were."""
+
+    def __init__(self, rejected: int, sent: int, first: str) -> None:
+        super().__init__(
+            f"{rejected} of {sent} records were rejected; the first: {first}",
+            "the others were written; correct these and send them again",
+        )
+        self.rejected, self.sent = rejected, sent
+
+
+class KafkaRefused(OutsideError):
+    """An answer of the broker that has no class of its own; `code` is Kafka's name for it."""
+
+    def __init__(self, kafka_code: str, action: str, detail: str, hint: str | None = None) -> None:
+        super().__init__(f"{action}: {detail}", hint)
+        self.code = kafka_code
+
+
+class DataLoss(OutsideError):
+    """Records between the stored position and the oldest one still in the topic are gone."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"records that were not read yet are gone from the topic: {detail}",
+            "raise the topic's retention; to go on from what is left, "
+            "set `on_data_loss: reset` in the source",
+        )
+
+
+class SparkFailed(OutsideError):
+    """Spark refused or failed something that no other error describes; `condition` is its name."""
+
+    def __init__(self, action: str, detail: str, condition: str | None = None) -> None:
+        super().__init__(f"{action}: {detail}", "run with --debug to see Spark's own report")
+        self.condition = condition
+
+
+class AlreadyRunning(OutsideError):
+    def __init__(self, pipeline: str, pid: int) -> None:
+        super().__init__(
+            f"pipeline {pipeline} is running already (process {pid})",
+            "stop that one first, or give this pipeline another name",
+        )
+        self.pid = pid
+
+
+class JavaMissing(OutsideError):
+    def __init__(self, found: str, command: str) -> None:
+        super().__init__(f"Headrace needs Java 17 or newer, and {found}", f"install it: {command}")
+
+
+class JarsUnavailable(OutsideError):
+    retry = True
+
+    def __init__(self, missing: Sequence[str], detail: str) -> None:
+        super().__init__(
+            f"{len(missing)} jar(s) could not be fetched, {missing[0]} among them: {detail}",
+            "check the network and run it again; what has been fetched is kept. Behind a company "
+            "mirror, name its Ivy settings file in HEADRACE_IVY_SETTINGS",
+        )
+        self.missing = tuple(missing)
+
+
+class ChecksumMismatch(OutsideError):
+    def __init__(self, file: str, expected: str, actual: str) -> None:
+        super().__init__(
+            f"{file} has checksum {actual[:16]}…, and the lock says {expected[:16]}…",
+            "the file was deleted and nothing was started; fetch again, and if this stays, "
+            "your mirror serves another file",
+        )
+
+
+class PortTaken(OutsideError):
+    def __init__(self, port: int) -> None:
+        super().__init__(
+            f"port {port} is in use by another program",
+            "name another with --port, or end that program",
+        )
+        self.port = port
+
+
+class DiskFull(OutsideError):
+    def __init__(self, path: str, free_mb: int) -> None:
+        super().__init__(
+            f"{path} has only {free_mb} MB left, too little for a broker",
+            "free some space, or run in a folder on another disk",
+        )
+
+
+class NodeFailed(OutsideError):
+    """An embedded broker that did not come up; `detail` is the last thing its log says."""
+
+    def __init__(self, node: str, detail: str, log: str) -> None:
+        super().__init__(f"{node} did not start: {detail}", f"its whole log: {log}")
+
+
+class InternalError(HeadraceError):
+    fault = Fault.INTERNAL
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message, "this is a fault of Headrace; please report it with the output of --debug"
+        )

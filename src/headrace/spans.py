@@ -1,0 +1,43 @@
+"""Where in a definition something stands, and what is to be said about it.
+
+Every front-end records a `Span` for each value it reads; checks return `Diagnostic`s that carry one, so
+that each fault is reported as `file:line:column CODE message`. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A place in a file; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault or warning: a stable code, what is wrong, what to do about it, and where."""
+
+    code: str
+    message: str
+    span: Span
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        label = "" if self.severity is Severity.ERROR else " warning:"
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.span} {self.code}{label} {self.message}{hint}"
