@@ -1,0 +1,79 @@
+"""Write `src/headrace/cluster/jars.lock` anew: resolve each jar set and take its checksums.
+
+For maintainers, as part of `make lock`; needs the network. To change a version, change it here, run
+this, and read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+from headrace.cluster.ivy import Module, retrieve
+from headrace.cluster.lock import LOCK_FILE, Jar, render_lock
+
+DELTA = "4.4.0"
+SPARK = "4.2.0"
+KAFKA = "4.3.1"
+LOG4J = "2.25.4"
+
+# What PySpark's own jar folder lacks, named one by one: with all they need, these modules would bring
+# a second copy of Spark. Delta's Unity Catalog client is left out.
+SPARK_SET = (
+    Module("io.delta", "delta-spark_4.2_2.13", DELTA),
+    Module("io.delta", "delta-storage", DELTA),
+    Module("io.delta", "delta-kernel-api", DELTA),
+    Module("io.delta", "delta-kernel-defaults", DELTA),
+    Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK),
+    # The newest of this one that exists for Scala 2.13; it matters for delegation tokens only.
+    Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    Module("org.apache.kafka", "kafka-clients", "3.9.2"),
+    Module("org.apache.commons", "commons-pool2", "2.13.0"),
+)
+# One command of kafka-tools, which Headrace does not use, needs Kafka Connect and its web server.
+KAFKA_SET = (
+    Module("org.apache.kafka", "kafka_2.13", KAFKA, transitive=True, without="connect-.*"),
+    Module("org.apache.kafka", "kafka-tools", KAFKA, transitive=True, without="connect-.*"),
+    # Without a binding for SLF4J Kafka would log nothing; this is the one of Kafka's own release.
+    Module("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J, transitive=True),
+)
+
+
+def main() -> None:
+    sets = {"spark": _resolve(SPARK_SET), "kafka": _resolve(KAFKA_SET)}
+    LOCK_FILE.write_text(render_lock(sets))
+    for name, jars in sets.items():
+        print(f"{name}: {len(jars)} jars, {sum(jar.size for jar in jars) / 1e6:.0f} MB")
+
+
+def _resolve(modules: tuple[Module, ...]) -> list[Jar]:
+    with tempfile.TemporaryDirectory() as scratch:
+        files = Path(scratch) / "files"
+        log: list[str] = []
+        if retrieve(modules, files, Path(scratch) / "cache", log.append) != 0:
+            sys.exit("\n".join(log[-40:]))
+        known = _versions(log)
+        return [_locked(file, known) for file in files.glob("*.jar")]
+
+
+def _versions(log: list[str]) -> dict[str, tuple[str, str, str]]:
+    """File name → coordinate, from Ivy's `[SUCCESSFUL ] group#module;version!artifact.jar`."""
+    known = {}
+    for line in log:
+        if "[SUCCESSFUL ]" in line:
+            group, rest = line.split("]", 1)[1].strip().split("#", 1)
+            module, rest = rest.split(";", 1)
+            version = rest.split("!", 1)[0]
+            known[f"{group}_{module}-{version}.jar"] = (group, module, version)
+    return known
+
+
+def _locked(file: Path, known: dict[str, tuple[str, str, str]]) -> Jar:
+    content = file.read_bytes()
+    return Jar(*known[file.name], len(content), hashlib.sha256(content).hexdigest())
+
+
+if __name__ == "__main__":
+    main()
