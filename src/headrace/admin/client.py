@@ -60,12 +60,13 @@ class Trouble:
         else:
             self.last = plain(error.str())
 
+    def down_seconds(self) -> float:
+        """How long no broker has been reached; 0 while one is."""
+        return 0.0 if self.all_down_since is None else time.monotonic() - self.all_down_since
+
     def hopeless(self) -> bool:
         """Whether waiting longer for a first answer is in vain."""
-        down = self.all_down_since
-        return self.login is not None or (
-            down is not None and time.monotonic() - down > ALL_DOWN_SECONDS
-        )
+        return self.login is not None or self.down_seconds() > ALL_DOWN_SECONDS
 
     def error(self, servers: str) -> HeadraceError:
         if self.login is not None:
@@ -117,8 +118,12 @@ class Cluster:
         return translate(failure.args[0], action, self.bootstrap, topic, group)
 
 
-def connect(bootstrap: str, properties: Mapping[str, str] | None = None) -> Cluster:
-    """A `Cluster` that answers; `NoBrokersAvailable` or `AuthenticationFailure` within ten seconds.
+def connect(
+    bootstrap: str,
+    properties: Mapping[str, str] | None = None,
+    seconds: float = CONNECT_SECONDS,
+) -> Cluster:
+    """A `Cluster` that answers; else `NoBrokersAvailable` or `AuthenticationFailure` in `seconds`.
 
     `properties` are librdkafka's (login, TLS, sizes), and are checked against an allow-list.
     """
@@ -126,7 +131,7 @@ def connect(bootstrap: str, properties: Mapping[str, str] | None = None) -> Clus
     trouble = Trouble()
     admin = new_client(AdminClient, {**config, "log_level": 0, "error_cb": trouble.note})
     cluster = Cluster(bootstrap, config, admin, trouble)
-    _await_broker(cluster)
+    _await_broker(cluster, seconds)
     return cluster
 
 
@@ -138,8 +143,8 @@ def new_client(make: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T
         raise DefinitionError(f"client properties: {failure.args[0].str()}") from failure
 
 
-def _await_broker(cluster: Cluster) -> None:
-    future = cluster.admin.describe_cluster(request_timeout=CONNECT_SECONDS)
+def _await_broker(cluster: Cluster, seconds: float) -> None:
+    future = cluster.admin.describe_cluster(request_timeout=seconds)
     while not future.done():
         cluster.admin.poll(0.01)
         if cluster.trouble.hopeless():

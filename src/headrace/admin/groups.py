@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
@@ -59,19 +60,36 @@ class Position:
         return max(0, self.end - self.current)
 
 
-def list_all(cluster: Cluster) -> list[Group]:
-    """All groups, sorted by name."""
+def names(cluster: Cluster) -> list[str]:
+    """All groups, sorted."""
     future = cluster.admin.list_consumer_groups(request_timeout=REQUEST_SECONDS)
     answer = cluster.wait(future, "listing groups")
-    return _describe(cluster, sorted(listing.group_id for listing in answer.valid))
+    if answer.errors:
+        # One broker's groups are missing; a list that looks whole would mislead.
+        raise cluster.translated(answer.errors[0], "listing groups") from answer.errors[0]
+    return sorted(listing.group_id for listing in answer.valid)
+
+
+def list_all(cluster: Cluster) -> list[Group]:
+    """All groups with their state, sorted by name."""
+    return _describe(cluster, names(cluster))
 
 
 def describe(cluster: Cluster, name: str) -> Group:
     """One group with its members; `UnknownGroup` when nobody has joined it or committed to it."""
     group = _describe(cluster, [name])
     if not group or group[0].state == "dead":
-        raise UnknownGroup(name)
+        raise unknown(cluster, name)
     return group[0]
+
+
+def unknown(cluster: Cluster, name: str) -> UnknownGroup:
+    """The error for a group that is missing, which says what the user may have meant."""
+    error = UnknownGroup(name)
+    near = get_close_matches(name, names(cluster), n=3)
+    if near:
+        error.hint = "did you mean " + " or ".join(f"`{candidate}`" for candidate in near) + "?"
+    return error
 
 
 def positions(cluster: Cluster, name: str) -> list[Position]:
@@ -193,4 +211,5 @@ def _raise_first(cluster: Cluster, group: str, answers: Iterable[TopicPartition]
     for each in answers:
         if each.error:
             action = f"writing the offset of group {group} in {each.topic}[{each.partition}]"
-            raise translate(each.error, action, cluster.bootstrap, each.topic, group)
+            partition = f"{each.topic}[{each.partition}]"
+            raise translate(each.error, action, cluster.bootstrap, partition, group)

@@ -94,18 +94,33 @@ def unknown(cluster: Cluster, name: str) -> UnknownTopicOrPartition:
     return error
 
 
+def keys(
+    cluster: Cluster, name: str, chosen: Sequence[int] = ()
+) -> list[partition_offsets.TopicPartitionKey]:
+    """The chosen partitions of a topic, or all; one that it does not have is refused."""
+    count = len(describe(cluster, name).partitions)
+    for number in chosen:
+        if not 0 <= number < count:
+            raise KafkaRefused(
+                "UNKNOWN_TOPIC_OR_PARTITION",
+                f"choosing partition {number} of topic {name}",
+                f"it has {count} partition(s), counted from 0",
+            )
+    return [(name, number) for number in chosen or range(count)]
+
+
 def offsets(cluster: Cluster, name: str, at: str | int = "latest") -> dict[int, int]:
     """One offset a partition: `earliest`, `latest` (the end), or the first since a time in ms.
 
     Where no record is as young as that time, the answer is the end.
     """
-    keys = [(name, partition.id) for partition in describe(cluster, name).partitions]
+    wanted = keys(cluster, name)
     if at == "earliest":
-        found = partition_offsets.earliest(cluster, keys)
+        found = partition_offsets.earliest(cluster, wanted)
     elif at == "latest":
-        found = partition_offsets.latest(cluster, keys)
+        found = partition_offsets.latest(cluster, wanted)
     else:
-        found = partition_offsets.at_time(cluster, keys, int(at))
+        found = partition_offsets.at_time(cluster, wanted, int(at))
     return {partition: offset for (_, partition), offset in sorted(found.items())}
 
 

@@ -85,6 +85,11 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
+def line(text: str) -> None:
+    """One line of an answer, as it is."""
+    print(text)
+
+
 def note(text: str) -> None:
     """A line for the person at the screen."""
     stderr.print(escape(text))

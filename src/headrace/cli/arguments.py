@@ -1,0 +1,94 @@
+"""Arguments that several verbs share, and how their text is read: `k=v` pairs and live names.
+
+Completion asks the cluster, waits at most a second for it, and offers nothing when it is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from headrace.admin import groups, topics
+from headrace.admin.client import Cluster, connect
+from headrace.cli.target import bootstrap
+from headrace.errors import DefinitionError
+
+COMPLETION_SECONDS = 1.0
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`["a=1", "b="]` as a mapping; a later one replaces an earlier one with the same name."""
+    return dict(pair(text, option) for text in given or ())
+
+
+def pair(text: str, option: str) -> tuple[str, str]:
+    """`a=1` in its two halves; the name must not be empty, the value may."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise DefinitionError(f"{option} `{text}` is not name=value", hint=f"write {option} a=b")
+    return name.strip(), value
+
+
+def reach(bootstrap_server: str | None, properties: Sequence[str] | None) -> Cluster:
+    """The cluster that a command is about, connected."""
+    return connect(bootstrap(bootstrap_server), pairs(properties, "--property"))
+
+
+def at_most_one(**options: object) -> None:
+    """Refuse two options of which only one can hold."""
+    given = ["--" + name.replace("_", "-") for name, value in options.items() if value]
+    if len(given) > 1:
+        raise DefinitionError(f"{' and '.join(given)} exclude each other", hint="choose one")
+
+
+def exactly_one(**options: object) -> None:
+    """Refuse none or several of options of which one must hold; None is an option not given."""
+    at_most_one(**{name: value is not None for name, value in options.items()})
+    if all(value is None for value in options.values()):
+        names = ", ".join("--" + name.replace("_", "-") for name in options)
+        raise DefinitionError("where to is not said", hint=f"name one of {names}")
+
+
+def _live_names(
+    listing: Callable[[Cluster], list[str]], context: typer.Context, typed: str
+) -> list[str]:
+    try:
+        server = bootstrap(context.params.get("bootstrap_server"))
+        cluster = connect(server, seconds=COMPLETION_SECONDS)
+        return [name for name in listing(cluster) if name.startswith(typed)]
+    except Exception:
+        # A shell that completes must never show an error or hang.
+        return []
+
+
+def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _live_names(topics.names, ctx, incomplete)
+
+
+def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _live_names(groups.names, ctx, incomplete)
+
+
+TopicArgument = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=complete_topic)
+]
+TopicsArgument = Annotated[
+    list[str], typer.Argument(metavar="TOPIC…", help="Topics.", autocompletion=complete_topic)
+]
+GroupArgument = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The group.", autocompletion=complete_group)
+]
+GroupsArgument = Annotated[
+    list[str], typer.Argument(metavar="GROUP…", help="Groups.", autocompletion=complete_group)
+]
+PropertyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        metavar="NAME=VALUE",
+        help="A Kafka client property, such as security.protocol=SASL_SSL. Repeatable.",
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
