@@ -1,0 +1,1 @@
+"""Formats: bytes of a message to columns, and columns to bytes. One file each."""

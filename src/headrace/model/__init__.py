@@ -1,0 +1,1 @@
+"""What the user meant: frozen, comparable definitions, whichever front-end they came from."""

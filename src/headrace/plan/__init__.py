@@ -1,0 +1,1 @@
+"""What will be done: a pipeline as stages, which one visitor runs and another explains."""

@@ -1,0 +1,14 @@
+"""Sinks: where rows go. One file each; a new one is a file and a line in `SINKS`."""
+
+from __future__ import annotations
+
+from headrace.sinks.console import ConsoleSink
+from headrace.sinks.delta import DeltaSink
+from headrace.sinks.kafka import KafkaSink
+from headrace.sinks.writer import SinkWriter
+
+SINKS: dict[str, type[SinkWriter]] = {
+    "console": ConsoleSink,
+    "delta": DeltaSink,
+    "kafka": KafkaSink,
+}

@@ -1,0 +1,9 @@
+"""Sources: where rows come from. One file each; a new one is a file and a line in `SOURCES`."""
+
+from __future__ import annotations
+
+from headrace.sources.kafka import KafkaSource
+
+SOURCES: dict[str, type[KafkaSource]] = {
+    "kafka": KafkaSource,
+}

@@ -1,0 +1,106 @@
+"""The options that belong to no connector: of the pipeline itself, of a step, of every sink."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.spec import Option, Spec, Type
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+# Spark properties that a definition may set. Nothing that names a class, a file or a credential.
+SPARK_PROPERTIES = (
+    "spark.driver.memory",
+    "spark.driver.maxResultSize",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.sql.session.timeZone",
+    "spark.sql.shuffle.partitions",
+)
+
+
+def _name_fault(name: str) -> str | None:
+    # The name becomes a folder and a group, so it is checked before it reaches either.
+    if _NAME.fullmatch(name):
+        return None
+    return f"`{name}` must be letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+
+
+def _spark_fault(properties: dict[str, str]) -> str | None:
+    for name in properties:
+        if name not in SPARK_PROPERTIES:
+            return f"`{name}` is not a Spark property that a pipeline may set; these are: " + (
+                ", ".join(SPARK_PROPERTIES)
+            )
+    return None
+
+
+PIPELINE = Spec(
+    "pipeline",
+    "pipeline",
+    "The pipeline as a whole.",
+    (
+        Option(
+            "pipeline",
+            Type.TEXT,
+            "Its name: of its state folder and, unless another is given, of its consumer group. "
+            "Default: the file's name.",
+            example="orders_clean",
+            validate=_name_fault,
+        ),
+        Option(
+            "mode",
+            Type.CHOICE,
+            "`stream` runs until it is stopped; `batch` reads what is new and ends.",
+            default="stream",
+            choices=("stream", "batch"),
+        ),
+        Option(
+            "guarantee",
+            Type.CHOICE,
+            "What must be kept when something fails.",
+            default="at_least_once",
+            choices=("at_least_once", "exactly_once"),
+        ),
+        Option(
+            "trigger",
+            Type.DURATION,
+            "Stream only: the least time between the starts of two batches. "
+            "Default: each begins as soon as the one before has ended.",
+            example="2s",
+        ),
+        Option(
+            "spark",
+            Type.PROPERTIES,
+            "Spark properties for this pipeline.",
+            example='{"spark.sql.shuffle.partitions": 4}',
+            validate=_spark_fault,
+        ),
+    ),
+)
+
+STEP = Spec(
+    "step",
+    "step",
+    "One transformation.",
+    (
+        Option("sql", Type.TEXT, "One SELECT; `input` is the step before."),
+        Option(
+            "python",
+            Type.TEXT,
+            "`module.function`, from a DataFrame to a DataFrame.",
+            example="shop.clean",
+            validate=lambda path: None if "." in path else "must be `module.function`",
+        ),
+        Option("name", Type.TEXT, "The table name of its rows. Default: `step_1`, `step_2`, …"),
+        Option("from", Type.TEXT, "With `python`: the rows it gets. Default: the step before."),
+    ),
+)
+
+SINK = Spec(
+    "sink",
+    "sink",
+    "Every sink.",
+    (Option("from", Type.TEXT, "The rows it writes. Default: the last step's."),),
+)

@@ -1,0 +1,250 @@
+"""Nodes to a `Pipeline`: which keys mean what, and which names refer to which.
+
+Every fault is collected; a pipeline comes back only when there is no error among them. Called by
+`frontend.load`, whatever the text was written in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.model.pipeline import (
+    Guarantee,
+    Mode,
+    Pipeline,
+    PythonTransform,
+    Sink,
+    Source,
+    SqlTransform,
+    Transform,
+)
+from headrace.model.query import Query
+from headrace.sinks import SINKS
+from headrace.sources import SOURCES
+from headrace.spans import Diagnostic, Field, Node, Severity, Span
+from headrace.spec import Options, Spec, unknown
+
+Fields = Mapping[str, Field]
+
+INPUT = "input"  # in SQL: the rows of the step before
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = {INPUT, "values", "table", "select", "from", "where"}
+
+
+def resolve(root: Node, file: Path) -> tuple[Pipeline | None, list[Diagnostic]]:
+    """The pipeline that the document describes, or None, and all that is to be said about it."""
+    return _Resolver(file, root.span).pipeline(root)
+
+
+class _Resolver:
+    """One pass over one document; `faults` grows as it goes."""
+
+    def __init__(self, file: Path, span: Span) -> None:
+        self.file = file
+        self.span = span
+        self.faults: list[Diagnostic] = []
+        # The columns of each table that SQL may read; None where only Spark can tell.
+        self.columns: dict[str, tuple[str, ...] | None] = {}
+
+    def pipeline(self, root: Node) -> tuple[Pipeline | None, list[Diagnostic]]:
+        fields = self._mapping(root, "a pipeline file")
+        if "connector_type" in fields:
+            # A file that holds only a source, as other tools keep them.
+            fields = {"source": Field(root.span, root)}
+        parts = {"source", "sources", "transform", "transforms", "sink", "sinks"}
+        own = {key: field for key, field in fields.items() if key not in parts}
+        options = self._options(PIPELINE, own, root.span, others=parts)
+        sources = tuple(self._sources(fields))
+        transforms = tuple(self._transforms(fields))
+        sinks = tuple(self._sinks(fields, sources, transforms))
+        if any(fault.severity is Severity.ERROR for fault in self.faults):
+            return None, self.faults
+        pipeline = Pipeline(
+            name=options["pipeline"] or self.file.stem,
+            mode=Mode(options["mode"]),
+            guarantee=Guarantee(options["guarantee"]),
+            sources=sources,
+            transforms=transforms,
+            sinks=sinks,
+            options=options,
+            file=self.file,
+        )
+        return pipeline, self.faults
+
+    # Sources
+
+    def _sources(self, fields: Fields) -> Iterator[Source]:
+        found = list(self._named(fields, "source", "sources"))
+        if not found:
+            self._fault("MISSING_SOURCE", "there is no `source:`", self.span)
+        for name, node in found:
+            self._check_name(name, node.span)
+            body = self._mapping(node, f"source `{name}`")
+            connector = self._connector(body, node.span, SOURCES, "source")
+            if connector is None:
+                self.columns[name] = None
+                continue
+            spec = SOURCES[connector].SPEC
+            rest = {key: field for key, field in body.items() if key != "connector_type"}
+            before = len(self.faults)
+            options = self._options(spec, rest, node.span)
+            self.faults.extend(SOURCES[connector].check(options))
+            broken = len(self.faults) > before
+            self.columns[name] = None if broken else SOURCES[connector].columns(options)
+            yield Source(name, connector, options, node.span)
+
+    # Transforms
+
+    def _transforms(self, fields: Fields) -> Iterator[Transform]:
+        node = self._either(fields, "transform", "transforms")
+        if node is None:
+            return
+        items = node.value if isinstance(node.value, list) else [node]
+        previous = next(iter(self.columns), None) if len(self.columns) == 1 else None
+        for number, item in enumerate(items, start=1):
+            transform = self._transform(item, number, previous)
+            if transform is not None:
+                previous = transform.name
+                yield transform
+
+    def _transform(self, node: Node, number: int, previous: str | None) -> Transform | None:
+        body = self._mapping(node, "a step")
+        options = self._options(STEP, body, node.span)
+        name = options["name"] or f"step_{number}"
+        self._check_name(name, options.at("name"))
+        kinds = [kind for kind in ("sql", "python") if kind in options]
+        if len(kinds) != 1:
+            self._fault("BAD_STEP", "a step is either `sql:` or `python:`", node.span)
+            self.columns.setdefault(name, None)
+            return None
+        make = self._sql if kinds[0] == "sql" else self._python
+        return make(name, options, previous)
+
+    def _sql(self, name: str, options: Options, previous: str | None) -> Transform | None:
+        if "from" in options:
+            hint = "write the name in the SQL: SELECT … FROM name"
+            self._fault("BAD_STEP", "`from:` goes with `python:`", options.at("from"), hint)
+        sql, span = options["sql"], options.at("sql")
+        query, faults = Query.parse(sql, span)
+        self.faults.extend(faults)
+        if query is None:
+            self.columns[name] = None
+            return None
+        known = dict(self.columns)
+        if previous is not None:
+            known[INPUT] = self.columns[previous]
+        inputs = []
+        for table, where in query.tables.items():
+            if table not in known:
+                self.faults.append(unknown("table", table, known, where, "of this pipeline"))
+            inputs.append(previous if table == INPUT and previous else table)
+        told = {table: columns for table, columns in known.items() if columns is not None}
+        self.faults.extend(query.unknown_columns(told))
+        self.columns[name] = query.output_columns(told)
+        return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), span)
+
+    def _python(self, name: str, options: Options, previous: str | None) -> Transform | None:
+        self.columns[name] = None
+        source = self._input(options, previous, "from", "a step")
+        if source is None:
+            return None
+        return PythonTransform(name, options["python"], (source,), options.at("python"))
+
+    # Sinks
+
+    def _sinks(
+        self, fields: Fields, sources: tuple[Source, ...], transforms: tuple[Transform, ...]
+    ) -> Iterator[Sink]:
+        default = transforms[-1].name if transforms else None
+        if default is None and len(sources) == 1:
+            default = sources[0].name
+        for name, node in self._named(fields, "sink", "sinks"):
+            self._check_name(name, node.span)
+            body = self._mapping(node, f"sink `{name}`")
+            connector = self._connector(body, node.span, SINKS, "sink")
+            if connector is None:
+                continue
+            own = {key: field for key, field in body.items() if key in ("from",)}
+            rest = {key: f for key, f in body.items() if key not in ("connector_type", "from")}
+            common = self._options(SINK, own, node.span)
+            options = self._options(SINKS[connector].SPEC, rest, node.span, others={"from"})
+            source = self._input(common, default, "from", f"sink `{name}`")
+            if source is None:
+                continue
+            self.faults.extend(SINKS[connector].check(options, self.columns.get(source)))
+            yield Sink(name, connector, source, options, node.span)
+
+    # Shared
+
+    def _input(
+        self, options: Options, default: str | None, key: str, what: str
+    ) -> str | None:
+        name: str | None = options[key] or default
+        if name is None:
+            hint = "known: " + ", ".join(self.columns) if self.columns else None
+            self._fault("MISSING_OPTION", f"{what} needs `{key}:`", options.span, hint)
+        elif name not in self.columns:
+            self.faults.append(unknown("table", name, self.columns, options.at(key)))
+            return None
+        return name
+
+    def _named(self, fields: Fields, one: str, many: str) -> Iterator[tuple[str, Node]]:
+        """The components under `source:` (named after the key) or under `sources:` by their names."""
+        node = self._either(fields, one, many)
+        if node is None:
+            return
+        if one in fields:
+            yield one, node
+            return
+        for name, field in self._mapping(node, f"`{many}`").items():
+            yield name, Node(field.node.value, field.key)
+
+    def _either(self, fields: Fields, one: str, many: str) -> Node | None:
+        if one in fields and many in fields:
+            message = f"`{one}` and `{many}` cannot stand together"
+            self._fault("OPTION_TWICE", message, fields[many].key, "keep one of them")
+        field = fields.get(one) or fields.get(many)
+        return field.node if field else None
+
+    def _connector(
+        self, body: Fields, span: Span, known: Mapping[str, Any], kind: str
+    ) -> str | None:
+        field = body.get("connector_type")
+        if field is None:
+            hint = "add `connector_type: kafka`"
+            self._fault("MISSING_OPTION", f"a {kind} needs `connector_type`", span, hint)
+            return None
+        name = str(field.node.value)
+        if name not in known:
+            self.faults.append(unknown("connector", name, known, field.node.span, f"for a {kind}"))
+            return None
+        return name
+
+    def _options(
+        self, spec: Spec, fields: Fields, span: Span, others: set[str] | None = None
+    ) -> Options:
+        options, faults = spec.read(fields, span, others or set())
+        self.faults.extend(faults)
+        return options
+
+    def _mapping(self, node: Node, what: str) -> Fields:
+        if isinstance(node.value, dict):
+            return node.value
+        self._fault("NOT_A_MAPPING", f"{what} must be a mapping, and is {node.shape}", node.span)
+        return {}
+
+    def _check_name(self, name: str, span: Span) -> None:
+        if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+            message = f"`{name}` cannot be a name in SQL"
+            self._fault("BAD_NAME", message, span, "use letters, digits and _, and no SQL word")
+        elif name in self.columns:
+            self._fault("NAME_TWICE", f"`{name}` is the name of two things", span)
+
+    def _fault(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        self.faults.append(Diagnostic(code, message, span, hint))
+
+

@@ -1,0 +1,80 @@
+"""What is wrong or doubtful about a pipeline as a whole; needs neither Spark nor a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.model.pipeline import Mode, Pipeline, Sink, SqlTransform
+from headrace.model.query import Query
+from headrace.spans import Diagnostic, Severity
+
+
+def lint(pipeline: Pipeline) -> list[Diagnostic]:
+    return [*_stream_limits(pipeline), *_loops(pipeline), *_unused(pipeline), *_shared(pipeline)]
+
+
+def _stream_limits(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    if pipeline.mode is not Mode.STREAM:
+        return
+    for transform in pipeline.transforms:
+        if not isinstance(transform, SqlTransform):
+            continue
+        query, _ = Query.parse(transform.sql, transform.span)
+        if query is None:
+            continue
+        seen = set()
+        for words, span in query.stateful_parts():
+            if words not in seen:
+                seen.add(words)
+                message = f"{words} needs all rows at once, and a stream has no end"
+                hint = "use `mode: batch`, where it covers the new records of each run"
+                yield Diagnostic("NOT_IN_A_STREAM", message, span, hint)
+        if query.joins:
+            message = "a join of streams keeps the rows of both sides in memory for ever"
+            hint = "use `mode: batch` if that is too much"
+            yield Diagnostic("STATE_GROWS", message, transform.span, hint, Severity.WARNING)
+
+
+def _loops(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """A Kafka sink that writes what a source of the same pipeline reads would never end."""
+    read = set()
+    for source in pipeline.sources:
+        for topic in source.options["topics"] or (source.options["topic"],):
+            read.add((source.options["bootstrap_server"], topic))
+    for sink in pipeline.sinks:
+        if sink.connector == "kafka" and (_servers(pipeline, sink), sink.options["topic"]) in read:
+            message = f"topic {sink.options['topic']} is read by this pipeline and written too"
+            hint = "write to another topic"
+            yield Diagnostic("LOOP", message, sink.options.at("topic"), hint)
+
+
+def _servers(pipeline: Pipeline, sink: Sink) -> str:
+    servers: str = sink.options["bootstrap_server"]
+    return servers or pipeline.sources[0].options["bootstrap_server"]
+
+
+def _unused(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    if not pipeline.sinks:
+        return
+    used = {sink.input for sink in pipeline.sinks}
+    for transform in reversed(pipeline.transforms):
+        if transform.name in used:
+            used.update(transform.inputs)
+    for part in (*pipeline.sources, *pipeline.transforms):
+        if part.name not in used:
+            message = f"nothing reads `{part.name}`, so it is never run"
+            yield Diagnostic("UNUSED", message, part.span, severity=Severity.WARNING)
+
+
+def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Two sources with one group on one topic would overwrite each other's position there."""
+    seen: dict[tuple[str, str, str], str] = {}
+    for source in pipeline.sources:
+        group = source.options["consumer_group"] or pipeline.name
+        for topic in source.options["topics"] or (source.options["topic"],):
+            key = (source.options["bootstrap_server"], group, topic)
+            other = seen.setdefault(key, source.name)
+            if other != source.name:
+                message = f"`{other}` and `{source.name}` read {topic} with the same group {group}"
+                hint = "give one of them a `consumer_group` of its own"
+                yield Diagnostic("GROUP_SHARED", message, source.span, hint)

@@ -1,0 +1,90 @@
+"""A pipeline as its author meant it.
+
+Made by a front-end, read by lint, the planner and `explain`. Two pipelines are equal when they mean the
+same: places in files do not count. Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from headrace.spans import Span
+from headrace.spec import Options
+
+NOWHERE = Span("", 1, 1)
+
+
+class Mode(StrEnum):
+    STREAM = "stream"
+    BATCH = "batch"
+
+
+class Guarantee(StrEnum):
+    AT_LEAST_ONCE = "at_least_once"
+    EXACTLY_ONCE = "exactly_once"
+
+
+@dataclass(frozen=True)
+class Source:
+    """`name` is the table that SQL reads."""
+
+    name: str
+    connector: str
+    options: Options
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class SqlTransform:
+    """One SELECT; its rows can be read by later steps and by sinks under `name`."""
+
+    name: str
+    sql: str
+    inputs: tuple[str, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class PythonTransform:
+    """A function DataFrame -> DataFrame, named `module.function`, applied to the one `input`."""
+
+    name: str
+    function: str
+    inputs: tuple[str, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Transform = SqlTransform | PythonTransform
+
+
+@dataclass(frozen=True)
+class Sink:
+    """`input` is the source or step whose rows it writes."""
+
+    name: str
+    connector: str
+    input: str
+    options: Options
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    name: str
+    mode: Mode
+    guarantee: Guarantee
+    sources: tuple[Source, ...]
+    transforms: tuple[Transform, ...]
+    sinks: tuple[Sink, ...]
+    options: Options
+    file: Path | None = field(default=None, compare=False)
+
+    def source(self, name: str) -> Source:
+        return next(source for source in self.sources if source.name == name)
+
+    @property
+    def output(self) -> str:
+        """The rows that a preview shows: the last step's, or the source's when there is no step."""
+        return self.transforms[-1].name if self.transforms else self.sources[-1].name

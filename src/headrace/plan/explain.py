@@ -1,0 +1,102 @@
+"""A plan in words. Walks the same stages that the runtime executes, so it cannot tell another story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from typing import Any
+
+from headrace.model.pipeline import Mode, SqlTransform
+from headrace.plan.stages import Apply, Decode, EnsureTopic, Plan, Query, Read, SetAside, Stage, Write
+from headrace.spec import Setting
+
+
+def explain(plan: Plan, session: tuple[Setting, ...]) -> dict[str, Any]:
+    """What will be done, as plain values in reading order; `session` is what Spark is started with."""
+    return {
+        "pipeline": plan.pipeline.name,
+        "mode": str(plan.pipeline.mode),
+        "before": [_ensure(stage) for stage in dict.fromkeys(plan.prepare)],
+        "queries": [_query(query) for query in plan.queries],
+        "position": list(_position(plan)),
+        "promise": [
+            {"target": p.target, "delivered": p.kept, "because": p.because} for p in plan.promises
+        ],
+        "spark": _settings(session),
+    }
+
+
+def _ensure(stage: EnsureTopic) -> str:
+    action = "make topic if it is missing" if stage.create else "topic must exist"
+    return f"{action}: {stage.topic} at {stage.bootstrap} ({stage.purpose})"
+
+
+def _query(query: Query) -> dict[str, Any]:
+    stages = [
+        {"stage": type(stage).__name__, "does": words(stage), "settings": _stage_settings(stage)}
+        for stage in query.stages
+    ]
+    return {"name": query.name, "stages": stages}
+
+
+@singledispatch
+def words(stage: Stage) -> str:
+    """What a stage does, in one sentence."""
+    raise TypeError(stage)
+
+
+@words.register
+def _(stage: Read) -> str:
+    source = stage.source
+    return f"records of {', '.join(source.topics)} at {source.bootstrap}, as `{source.name}`"
+
+
+@words.register
+def _(stage: Decode) -> str:
+    columns = ", ".join(
+        f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in stage.source.schema.columns
+    )
+    metadata = ", and _kafka_… metadata" if stage.source.options["include_metadata"] else ""
+    bad = {"fail": "; a bad record stops the pipeline"}.get(stage.source.bad_data, "")
+    return f"JSON into {columns}{metadata}{bad}"
+
+
+@words.register
+def _(stage: Apply) -> str:
+    step = stage.transform
+    if isinstance(step, SqlTransform):
+        return f"`{step.name}`: {' '.join(step.sql.split())}"
+    return f"`{step.name}`: {step.function}({step.inputs[0]})"
+
+
+@words.register
+def _(stage: SetAside) -> str:
+    limit = "" if stage.limit is None else f"; more than {stage.limit} in a batch stop the pipeline"
+    if stage.topic is None:
+        return f"bad records of `{stage.source.name}` are counted and dropped{limit}"
+    how = f"in the same job as sink `{stage.beside}`" if stage.beside else "in a job of their own"
+    return f"bad records of `{stage.source.name}` to topic {stage.topic}, {how}{limit}"
+
+
+@words.register
+def _(stage: Write) -> str:
+    return f"`{stage.sink.name}` to {stage.sink.target}"
+
+
+def _stage_settings(stage: Stage) -> list[dict[str, str]]:
+    return _settings(stage.settings) if isinstance(stage, Read | Write) else []
+
+
+def _settings(settings: tuple[Setting, ...]) -> list[dict[str, str]]:
+    return [{"name": s.name, "value": s.value, "origin": s.origin} for s in settings]
+
+
+def _position(plan: Plan) -> Iterator[str]:
+    if plan.pipeline.mode is Mode.STREAM:
+        yield "kept in Spark's checkpoint, which moves after every sink of a batch has acknowledged"
+    else:
+        yield "kept in a Delta table of offsets, written after every sink has acknowledged"
+    for source in plan.sources:
+        first = source.first_offset(plan.pipeline.mode)
+        yield f"`{source.name}`: a first run begins at {first.value} ({first.origin})"
+        yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"

@@ -1,0 +1,68 @@
+"""The console sink: the first rows of each batch on standard output, to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.model import pipeline as model
+from headrace.sinks.writer import Batch, SinkContext
+from headrace.spans import Diagnostic
+from headrace.spec import Option, Options, Setting, Spec, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    sink: model.Sink
+    context: SinkContext
+
+    REPLAY_SAFE = False
+    SPEC = Spec(
+        "sink",
+        "console",
+        "The first rows of each batch on standard output.",
+        (
+            Option(
+                "rows",
+                Type.INTEGER,
+                "How many rows of a batch to show.",
+                default=20,
+                minimum=1,
+            ),
+            Option(
+                "format",
+                Type.CHOICE,
+                "`json` prints an object a line, `table` draws a table.",
+                default="table",
+                choices=("table", "json"),
+            ),
+        ),
+    )
+
+    @staticmethod
+    def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:  # noqa: ARG004
+        return iter(())
+
+    @property
+    def name(self) -> str:
+        return self.sink.name
+
+    @property
+    def target(self) -> str:
+        return "standard output"
+
+    def settings(self) -> tuple[Setting, ...]:
+        return ()
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        limit: int = self.sink.options["rows"]
+        shown = rows.limit(limit)
+        if self.sink.options["format"] == "json":
+            lines = [line for line in shown.toJSON().collect()]
+        else:
+            lines = shown._show_string(limit, 40, False).splitlines() if rows.columns else []
+        print("\n".join(lines), flush=True)

@@ -1,0 +1,70 @@
+"""What a sink is to the rest of Headrace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from headrace.model import pipeline as model
+from headrace.spans import Diagnostic
+from headrace.spec import Options, Setting, Spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class SinkContext:
+    """What a sink may take from its pipeline: defaults, and the folder that paths are relative to."""
+
+    pipeline: str
+    bootstrap: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of one run. `id` is stable over restarts in a stream; a batch run has none.
+
+    `generation` changes when a pipeline's state is made anew, so that ids of another life do not count.
+    """
+
+    id: int | None
+    generation: str
+
+
+class SinkWriter(Protocol):
+    """One sink of one plan. Made on the driver, and used only there; Spark does the distributing."""
+
+    SPEC: ClassVar[Spec]
+    # Whether writing a batch again with the same id leaves the target as it was after the first time.
+    REPLAY_SAFE: ClassVar[bool]
+
+    def __init__(self, sink: model.Sink, context: SinkContext) -> None: ...
+
+    @staticmethod
+    def check(options: Options, columns: tuple[str, ...] | None) -> Iterable[Diagnostic]:
+        """Faults that need no cluster; `columns` are those of its rows, where they are known."""
+        ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> str:
+        """Where it writes, in words."""
+        ...
+
+    def settings(self) -> tuple[Setting, ...]:
+        """What Spark's writer gets, each with its origin."""
+        ...
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """Write all of `rows`, which are good ones without the hidden column, before returning.
+
+        Called on the driver once for each batch, and again with the same batch after a crash. It must
+        not return before the target has acknowledged everything: what is not written then is lost.
+        """
+        ...

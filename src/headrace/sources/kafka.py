@@ -1,0 +1,303 @@
+"""The Kafka source: JSON records of one or more topics, as a stream or as a range of offsets.
+
+In order: its options, the checks that need no cluster, what it makes of them (`KafkaSource`), and the
+reading itself, which is all that needs Spark. Positions are stored elsewhere: `runtime.positions`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.formats import json as json_format
+from headrace.formats.carried import COLUMN, refusing
+from headrace.model import pipeline as model
+from headrace.model.kafka_properties import consumer_fault
+from headrace.model.names import servers_fault, topic_fault, topics_fault
+from headrace.model.schema import Schema, quote, schema_fault
+from headrace.spans import Diagnostic
+from headrace.spec import Option, Options, Setting, Spec, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A first start against a full topic must not become one batch of everything.
+DEFAULT_BATCH_SIZE = 1_000_000
+
+METADATA = {
+    "_kafka_topic": "topic",
+    "_kafka_partition": "partition",
+    "_kafka_offset": "offset",
+    "_kafka_timestamp": "timestamp",
+    "_kafka_key": "key",
+    "_kafka_headers": "headers",
+}
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A source of the model with its decisions made; `pipeline` is the pipeline's name."""
+
+    source: model.Source
+    pipeline: str
+
+    SPEC = Spec(
+        "source",
+        "kafka",
+        "Records of one or more Kafka topics.",
+        (
+            Option(
+                "bootstrap_server",
+                Type.TEXT,
+                "Where to find the cluster: `host:port`, several separated by commas.",
+                required=True,
+                aliases=("bootstrap_servers",),
+                example="localhost:9092",
+                validate=servers_fault,
+            ),
+            Option(
+                "topic",
+                Type.TEXT,
+                "The topic to read.",
+                example="orders",
+                validate=topic_fault,
+            ),
+            Option(
+                "topics",
+                Type.LIST,
+                "The topics to read, when there are several.",
+                example="[orders, returns]",
+                validate=topics_fault,
+            ),
+            Option(
+                "consumer_group",
+                Type.TEXT,
+                "The group that shows the pipeline's position and lag. Default: the pipeline's name.",
+                aliases=("group_id",),
+                example="orders_clean",
+            ),
+            Option(
+                "format",
+                Type.CHOICE,
+                "What a message's value is.",
+                default="json",
+                choices=("json",),
+            ),
+            Option(
+                "schema",
+                Type.TEXT,
+                "The columns, as in CREATE TABLE. A field that is NOT NULL must be there.",
+                required=True,
+                example='"id BIGINT NOT NULL, customer STRING, amount DOUBLE"',
+                validate=schema_fault,
+            ),
+            Option(
+                "auto_offset_reset",
+                Type.CHOICE,
+                "Where a first run begins. Default: `latest` for a stream, `earliest` for a batch.",
+                choices=("earliest", "latest"),
+            ),
+            Option(
+                "batch_size",
+                Type.INTEGER,
+                "The most records that a batch of a stream reads. Default: one million.",
+                minimum=1,
+                example="10000",
+            ),
+            Option(
+                "timeout_ms",
+                Type.INTEGER,
+                "With `batch_size`: how long a stream waits for that many records before it goes "
+                "on with fewer. Default: it does not wait.",
+                aliases=("batch_timeout_ms",),
+                minimum=0,
+                example="500",
+            ),
+            Option(
+                "include_metadata",
+                Type.FLAG,
+                "Adds the columns " + ", ".join(f"`{name}`" for name in METADATA) + ".",
+                default=False,
+            ),
+            Option(
+                "bad_data",
+                Type.CHOICE,
+                "What becomes of a record that cannot be decoded: `dlq` writes it to `dlq_topic`, "
+                "`skip` counts and drops it, `fail` stops the pipeline.",
+                default="dlq",
+                choices=("dlq", "skip", "fail"),
+            ),
+            Option(
+                "dlq_topic",
+                Type.TEXT,
+                "The topic of dead letters. Default: the topic's name, or with several topics the "
+                "pipeline's, followed by `.dlq`.",
+                example="orders.dlq",
+                validate=topic_fault,
+            ),
+            Option(
+                "max_errors_per_batch",
+                Type.INTEGER,
+                "More bad records than this in one batch stop the pipeline before any of the batch "
+                "is written. Default: no limit.",
+                minimum=0,
+                example="10",
+            ),
+            Option(
+                "on_data_loss",
+                Type.CHOICE,
+                "When records between the stored position and the oldest one left are gone: `fail` "
+                "stops, `reset` goes on from what is left.",
+                default="fail",
+                choices=("fail", "reset"),
+            ),
+            Option(
+                "properties",
+                Type.PROPERTIES,
+                "Properties of Kafka's consumer.",
+                default={},
+                example='{"fetch.min.bytes": 65536}',
+                validate=consumer_fault,
+            ),
+        ),
+    )
+
+    @staticmethod
+    def check(options: Options) -> Iterator[Diagnostic]:
+        """What is wrong with options that are each right by themselves."""
+        if ("topic" in options) == ("topics" in options):
+            both = "topic" in options
+            message = "`topic` and `topics` cannot stand together" if both else "which topic?"
+            span = options.at("topics") if both else options.span
+            yield Diagnostic("MISSING_OPTION", message, span, "set `topic` or `topics`")
+        if "dlq_topic" in options and options["bad_data"] != "dlq":
+            message = f"`dlq_topic` has no effect with `bad_data: {options['bad_data']}`"
+            yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "remove one of them")
+        if "timeout_ms" in options and "batch_size" not in options:
+            message = "`timeout_ms` says how long to wait for a full batch, and there is no batch_size"
+            yield Diagnostic("CONFLICT", message, options.at("timeout_ms"), "add `batch_size`")
+        if options["dlq_topic"] in (options["topic"], *(options["topics"] or ())) and (
+            options["dlq_topic"]
+        ):
+            message = "the dead letters would be read again: `dlq_topic` is the topic itself"
+            yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "name another topic")
+        yield from _metadata_clash(options)
+
+    @staticmethod
+    def columns(options: Options) -> tuple[str, ...]:
+        """The columns that SQL can read."""
+        names = Schema.parse(options["schema"]).names
+        return (*names, *METADATA) if options["include_metadata"] else names
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def options(self) -> Options:
+        return self.source.options
+
+    @property
+    def bootstrap(self) -> str:
+        return str(self.options["bootstrap_server"])
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self.options["topics"] or (self.options["topic"],)
+
+    @property
+    def group(self) -> str:
+        return self.options["consumer_group"] or self.pipeline
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.parse(self.options["schema"])
+
+    @property
+    def bad_data(self) -> str:
+        return str(self.options["bad_data"])
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        if self.bad_data != "dlq":
+            return None
+        base = self.topics[0] if len(self.topics) == 1 else self.pipeline
+        return self.options["dlq_topic"] or f"{base}.dlq"
+
+    @property
+    def max_errors(self) -> int | None:
+        return self.options["max_errors_per_batch"]  # type: ignore[no-any-return]
+
+    def first_offset(self, mode: model.Mode) -> Setting:
+        """Where a run without a stored position begins."""
+        default = "earliest" if mode is model.Mode.BATCH else "latest"
+        value = self.options["auto_offset_reset"] or default
+        return self.options.setting("startingOffsets", "auto_offset_reset", value)
+
+    def settings(self, mode: model.Mode) -> tuple[Setting, ...]:
+        """What Spark's Kafka reader gets, each with its origin."""
+        options = self.options
+        subscribe = "topics" if "topics" in options else "topic"
+        loss = str(options["on_data_loss"] == "fail").lower()
+        fixed = [
+            options.setting("kafka.bootstrap.servers", "bootstrap_server"),
+            options.setting("subscribe", subscribe, ",".join(self.topics)),
+            options.setting("failOnDataLoss", "on_data_loss", loss),
+            Setting("includeHeaders", "true", "dead letters and metadata keep headers"),
+        ]
+        if mode is model.Mode.STREAM:
+            fixed += [self.first_offset(mode), *self._limits()]
+        own = options["properties"]
+        if "isolation.level" not in own:
+            why = "records of open or aborted transactions are not read"
+            fixed.append(Setting("kafka.isolation.level", "read_committed", why))
+        where = f"properties ({options.at('properties')})"
+        return (*fixed, *(Setting(f"kafka.{name}", own[name], where) for name in own))
+
+    def _limits(self) -> Iterator[Setting]:
+        size = self.options["batch_size"] or DEFAULT_BATCH_SIZE
+        yield self.options.setting("maxOffsetsPerTrigger", "batch_size", size)
+        if self.options["timeout_ms"]:
+            wait = self.options["timeout_ms"]
+            yield self.options.setting("minOffsetsPerTrigger", "batch_size", size)
+            yield self.options.setting("maxTriggerDelay", "timeout_ms", f"{wait}ms")
+
+    # From here on Spark is needed; all of it runs on the driver.
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """Raw records as they arrive; Spark's checkpoint decides where from."""
+        settings = {setting.name: setting.value for setting in self.settings(model.Mode.STREAM)}
+        return spark.readStream.format("kafka").options(**settings).load()
+
+    def batch(
+        self, spark: SparkSession, start: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]]
+    ) -> DataFrame:
+        """Raw records from `start` up to, and not with, `end`, by topic and partition."""
+        settings = {setting.name: setting.value for setting in self.settings(model.Mode.BATCH)}
+        settings["startingOffsets"] = _offsets_json(start)
+        settings["endingOffsets"] = _offsets_json(end)
+        return spark.read.format("kafka").options(**settings).load()
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """The declared columns, metadata when asked for, and the hidden column."""
+        metadata = METADATA if self.options["include_metadata"] else {}
+        columns = tuple(f"{column} AS {name}" for name, column in metadata.items())
+        decoded = json_format.decode(raw, self.schema, columns)
+        if self.bad_data != "fail":
+            return decoded
+        own = [quote(name) for name in decoded.columns if name != COLUMN]
+        return decoded.selectExpr(*own, f"{refusing()} AS {COLUMN}")
+
+
+def _offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
+    return json.dumps({topic: {str(p): o for p, o in parts.items()} for topic, parts in offsets.items()})
+
+
+def _metadata_clash(options: Options) -> Iterator[Diagnostic]:
+    if not options["include_metadata"] or options["schema"] is None:
+        return
+    for name in Schema.parse(options["schema"]).names:
+        if name.lower() in METADATA:
+            message = f"`include_metadata` adds the column `{name}`, which the schema declares too"
+            yield Diagnostic("CONFLICT", message, options.at("schema"), f"remove `{name}` from it")

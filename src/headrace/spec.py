@@ -1,0 +1,275 @@
+"""Options: what a component accepts, described once.
+
+An `Option` has a name, a type, a default and a sentence of help. A `Spec` is the list of them that one
+source, sink or step takes; `Spec.read` turns the nodes of a definition into `Options` and reports every
+fault. The option reference, the JSON Schema, `explain` and redaction are made from the same objects.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from headrace.spans import Diagnostic, Field, Node, Span
+
+
+class Type(StrEnum):
+    TEXT = "text"
+    INTEGER = "integer"
+    FLAG = "true or false"
+    CHOICE = "choice"
+    LIST = "list of text"
+    PROPERTIES = "mapping of text"
+    DURATION = "duration"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `validate` returns what is wrong with a value of the right type, or None."""
+
+    name: str
+    type: Type
+    help: str
+    default: Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    minimum: int | None = None
+    example: str | None = None
+    secret: bool = False
+    validate: Callable[[Any], str | None] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The values that a definition sets, completed by the defaults of their spec.
+
+    Two are equal when they set the same values, wherever they stand.
+    """
+
+    spec: Spec = field(repr=False, compare=False)
+    values: Mapping[str, Any]
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    span: Span = field(default=Span("", 1, 1), compare=False, repr=False)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name] if name in self.values else self.spec.option(name).default
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the definition sets it; a default does not count."""
+        return name in self.values
+
+    def at(self, name: str) -> Span:
+        """Where it is set, or where the component begins."""
+        return self.spans.get(name, self.span)
+
+    def setting(self, name: str, option: str, value: object | None = None) -> Setting:
+        """The property `name`, whose value is that of `option` or follows from it."""
+        origin = f"{option} ({self.at(option)})" if option in self else f"{option} (default)"
+        return Setting(name, str(self[option] if value is None else value), origin)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A property that Spark or Kafka gets, and why it has the value it has."""
+
+    name: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The options of one component: `kind` is source, sink or pipeline, `name` its connector_type."""
+
+    kind: str
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+
+    def option(self, name: str) -> Option:
+        return next(option for option in self.options if name in option.names)
+
+    def read(
+        self, fields: Mapping[str, Field], span: Span, others: Iterable[str] = ()
+    ) -> tuple[Options, list[Diagnostic]]:
+        """The options set in `fields`, and all that is wrong with them.
+
+        `others` are keys that may stand beside them and are read elsewhere: only for suggestions.
+        """
+        values: dict[str, Any] = {}
+        spans: dict[str, Span] = {}
+        faults: list[Diagnostic] = []
+        meant: set[str] = set()
+        by_name = {name: option for option in self.options for name in option.names}
+        for key, entry in fields.items():
+            option = by_name.get(key)
+            if option is None:
+                known = {*by_name, *others}
+                faults.append(unknown("option", key, known, entry.key, f"of {self.title}"))
+                meant.update(by_name[name].name for name in nearest(key, by_name))
+            elif option.name in values:
+                faults.append(_set_twice(option, entry.key))
+            else:
+                value, wrong = _convert(option, entry.node)
+                faults.extend(wrong)
+                values[option.name] = value
+                spans[option.name] = entry.node.span
+        # A misspelt option is one fault, not also a missing one.
+        faults.extend(self._missing({*values, *meant}, span))
+        return Options(self, values, spans, span), faults
+
+    @property
+    def title(self) -> str:
+        return f"the {self.name} {self.kind}" if self.name != self.kind else f"a {self.kind}"
+
+    def _missing(self, known: set[str], span: Span) -> Iterator[Diagnostic]:
+        for option in self.options:
+            if option.required and option.name not in known:
+                example = f"add `{option.name}: {option.example or '…'}`"
+                yield Diagnostic(
+                    "MISSING_OPTION", f"{self.title} needs `{option.name}`", span, example
+                )
+
+
+def unknown(what: str, name: str, known: Iterable[str], span: Span, where: str = "") -> Diagnostic:
+    """`name` is not one of `known`; the hint is the nearest one, or all of them when they are few."""
+    names = sorted(known)
+    close = nearest(name, names)
+    if close:
+        hint = f"did you mean `{close[0]}`?"
+    elif names and len(names) <= 12:
+        hint = "known: " + ", ".join(names)
+    else:
+        hint = None
+    code = f"UNKNOWN_{what.upper().replace(' ', '_')}"
+    text = f"`{name}` is not {_article(what)} {what}" + (f" {where}" if where else "")
+    return Diagnostic(code, text, span, hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The one that `name` may be a misspelling of, if any."""
+    return difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def _set_twice(option: Option, span: Span) -> Diagnostic:
+    names = " and ".join(f"`{name}`" for name in option.names)
+    return Diagnostic("OPTION_TWICE", f"{names} are the same option", span, "keep one of them")
+
+
+def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
+    """The node's value in the option's type; on a fault the default stands in for it."""
+    try:
+        value = _CONVERTERS[option.type](option, node)
+        problem = option.validate(value) if option.validate else None
+    except ValueError as error:
+        problem = str(error)
+    if problem:
+        code = "BAD_CHOICE" if option.type is Type.CHOICE else "BAD_VALUE"
+        hint = f"for example `{option.name}: {option.example}`" if option.example else None
+        return option.default, [Diagnostic(code, f"`{option.name}` {problem}", node.span, hint)]
+    return value, []
+
+
+def _text(_option: Option, node: Node) -> str:
+    # YAML reads `topic: 2024` as a number; what was written is what was meant.
+    if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
+        raise ValueError(f"must be text, and is {node.shape}")  # noqa: TRY004
+    text = str(node.value)
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+def _integer(option: Option, node: Node) -> int:
+    value = node.value
+    if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        shape = f"`{value}`" if isinstance(value, str | float) else node.shape
+        raise ValueError(f"must be a whole number, and is {shape}")
+    if option.minimum is not None and value < option.minimum:
+        raise ValueError(f"must be at least {option.minimum}, and is {value}")
+    return value
+
+
+def _flag(_option: Option, node: Node) -> bool:
+    if isinstance(node.value, bool):
+        return node.value
+    if isinstance(node.value, str) and node.value.lower() in ("true", "false"):
+        return node.value.lower() == "true"
+    raise ValueError(f"must be true or false, and is {node.shape}")
+
+
+def _choice(option: Option, node: Node) -> str:
+    value = node.value
+    if isinstance(value, str) and value in option.choices:
+        return value
+    close = nearest(str(value), option.choices)
+    guess = f"; did you mean `{close[0]}`?" if close else ""
+    shown = f"`{value}`" if isinstance(value, str | int) else node.shape
+    raise ValueError(f"must be one of {', '.join(option.choices)}, and is {shown}{guess}")
+
+
+def _list(_option: Option, node: Node) -> tuple[str, ...]:
+    """A list, or text with commas, which is how the same thing is said in SQL."""
+    if isinstance(node.value, str):
+        items = [item.strip() for item in node.value.split(",")]
+    elif isinstance(node.value, list):
+        items = [str(item.value) for item in node.value if isinstance(item.value, str | int)]
+        if len(items) != len(node.value):
+            raise ValueError("must be a list of text")
+    else:
+        raise ValueError(f"must be a list of text, and is {node.shape}")
+    if not items or not all(items):
+        raise ValueError("is empty")
+    return tuple(items)
+
+
+def _properties(_option: Option, node: Node) -> dict[str, str]:
+    if not isinstance(node.value, dict):
+        raise ValueError(f"must be a mapping of names to values, and is {node.shape}")  # noqa: TRY004
+    result = {}
+    for key, entry in node.value.items():
+        if isinstance(entry.node.value, list | dict) or entry.node.value is None:
+            raise ValueError(f"`{key}` must be a single value, and is {entry.node.shape}")
+        value = entry.node.value
+        result[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return result
+
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+
+def _duration(_option: Option, node: Node) -> int:
+    """Milliseconds, from `500ms`, `2 s`, `5m` or `1h`."""
+    text = str(node.value).replace(" ", "").lower()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = {"seconds": "s", "second": "s", "minutes": "m", "minute": "m"}.get(
+        text[len(number) :], text[len(number) :]
+    )
+    if not number.isdigit() or unit not in _UNITS:
+        raise ValueError(f"must be a duration such as 500ms, 2s or 5m, and is `{node.value}`")
+    return int(number) * _UNITS[unit]
+
+
+_CONVERTERS: dict[Type, Callable[[Option, Node], Any]] = {
+    Type.TEXT: _text,
+    Type.INTEGER: _integer,
+    Type.FLAG: _flag,
+    Type.CHOICE: _choice,
+    Type.LIST: _list,
+    Type.PROPERTIES: _properties,
+    Type.DURATION: _duration,
+}
