@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from headrace.admin import topics
+from headrace.admin import topic_settings, topics
 from headrace.admin.client import Cluster, Trouble, new_client, plain
-from headrace.errors import RecordRejected
+from headrace.errors import HeadraceError, RecordRejected
 
 KEPT_REJECTIONS = 100
+DEFAULT_BATCH_BYTES = 1_000_000
 
 # Keys land where the Java client would put them; nothing is written twice by a retry.
 PRODUCER_SETTINGS = {
@@ -80,9 +81,9 @@ class Delivery:
 def produce(cluster: Cluster, topic: str, records: Iterable[Record | Unreadable]) -> Delivery:
     """Send records and wait until each one is written or refused.
 
-    One bad record takes no other along: a good one that was refused with its whole batch is sent
-    again, after the rest. Raises only when nothing could be written at all, because the topic is
-    missing and the brokers do not make it, or no broker is left.
+    One bad record takes no other along: brokers refuse a batch whole, so what may be good in it is
+    sent again, after the rest. Raises only when nothing could be written at all, because the topic
+    is missing and the brokers do not make it, or no broker is left.
     """
     outbox = _Outbox(cluster, topic)
     try:
@@ -109,7 +110,9 @@ class _Outbox:
         self.rejected = 0
         self.rejections: list[Rejection] = []
         self._innocent: list[tuple[int, Record]] = []
-        config = cluster.client_config(**PRODUCER_SETTINGS)
+        self._suspect: list[tuple[int, Record]] = []
+        self._alone = False
+        config = cluster.client_config(**PRODUCER_SETTINGS, **_batch_limit(cluster, topic))
         self._producer = new_client(Producer, {**config, "error_cb": self.trouble.note})
 
     def send(self, number: int, record: Record) -> None:
@@ -131,22 +134,25 @@ class _Outbox:
                 self._producer.poll(0.5)
                 continue
             except KafkaException as failure:
-                self._settle(number, record, failure.args[0])
+                self.reject(number, _reason(record, failure.args[0]))
             self._producer.poll(0)
             return
 
     def drain(self) -> None:
-        """Wait for every report; send again those whose only fault was their company."""
+        """Wait for every report; send again those whose only fault may be their company."""
         self._flush()
         while self._innocent:
             again, self._innocent = self._innocent, []
             for number, record in again:
                 self.send(number, record)
             self._flush()
-            if len(self._innocent) >= len(again):
+            if len(self._innocent) == len(again):
                 break
-        for number, _ in self._innocent:
-            self.reject(number, "refused together with other records")
+        self._suspect += self._innocent
+        self._alone = True
+        for number, record in self._suspect:
+            self.send(number, record)
+            self._flush()
 
     def _flush(self) -> None:
         while self._producer.flush(0.5):
@@ -155,15 +161,37 @@ class _Outbox:
     def _settle(self, number: int, record: Record, error: KafkaError | None) -> None:
         if error is None:
             self.written += 1
+        elif self._alone:
+            self.reject(number, _reason(record, error))
         elif error.code() == KafkaError._INVALID_DIFFERENT_RECORD:
             self._innocent.append((number, record))
+        elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            # It was the batch that was too large, and the brokers do not say by whose fault.
+            self._suspect.append((number, record))
         else:
-            self.reject(number, f"{error.name()} {plain(error.str())}")
+            self.reject(number, _reason(record, error))
 
     def reject(self, number: int, reason: str) -> None:
         self.rejected += 1
         if len(self.rejections) < KEPT_REJECTIONS:
             self.rejections.append(Rejection(number, reason))
+
+
+def _batch_limit(cluster: Cluster, topic: str) -> dict[str, int]:
+    """Batches as large as the topic takes, if it is known and smaller than the client's default."""
+    try:
+        settings = {each.name: each.value for each in topic_settings.read(cluster, topic)}
+    except HeadraceError:
+        return {}
+    limit = int(settings.get("max.message.bytes") or DEFAULT_BATCH_BYTES)
+    return {"batch_size": max(1, min(limit, DEFAULT_BATCH_BYTES))}
+
+
+def _reason(record: Record, error: KafkaError) -> str:
+    reason = f"{error.name()} {plain(error.str())}"
+    if error.code() == KafkaError.INVALID_RECORD and record.key is None:
+        reason += "; it has no key, which a compacted topic wants"
+    return reason
 
 
 def _raise_hopeless(cluster: Cluster, topic: str, outbox: _Outbox) -> None:
