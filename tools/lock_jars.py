@@ -19,8 +19,8 @@ SPARK = "4.2.0"
 KAFKA = "4.3.1"
 LOG4J = "2.25.4"
 
-# What PySpark's own jar folder lacks, named one by one: with all they need, these modules would bring
-# a second copy of Spark. Delta's Unity Catalog client is left out.
+# What PySpark's own jar folder lacks, named one by one: with all they need, these modules would
+# bring a second copy of Spark. Delta's Unity Catalog client is left out.
 SPARK_SET = (
     Module("io.delta", "delta-spark_4.2_2.13", DELTA),
     Module("io.delta", "delta-storage", DELTA),

@@ -156,10 +156,8 @@ class _Watch:
 
     @property
     def trouble(self) -> str:
-        known = (
-            self._complaints[pattern] for pattern in _COMPLAINTS if pattern in self._complaints
-        )
-        return next(known, "Ivy gave no reason")
+        known = (self._complaints.get(pattern) for pattern in _COMPLAINTS)
+        return next(filter(None, known), "Ivy gave no reason")
 
     def came(self, group: str, artifact: str) -> None:
         """Count a jar, once; Ivy says nothing of those that an interrupted fetch had brought."""

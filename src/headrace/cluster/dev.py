@@ -1,0 +1,288 @@
+"""The development cluster of a project folder: a real Kafka of one or more nodes.
+
+`DevCluster` is what the `headrace dev` commands and `headrace.testing` hold. Its methods may be
+called from any process, at any time: all there is to know is under `.headrace/dev` and in the
+process table. Nodes run on after the process that started them has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.cluster import jars
+from headrace.cluster.java import find_java
+from headrace.cluster.layout import Layout, NodeAddress, load_layout, plan_layout, save_layout
+from headrace.cluster.node import Node, NodeState
+from headrace.cluster.ports import is_free
+from headrace.cluster.process import wait_until
+from headrace.cluster.readiness import Caller
+from headrace.errors import DefinitionError, DiskFull, NodeFailed, PortTaken
+from headrace.project import Project
+
+READY_SECONDS = 120.0
+LEAST_FREE_MB = 200
+
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Up:
+    """What `up` did: which nodes it started. None means that all of them were running."""
+
+    bootstrap: str
+    started: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    node: int
+    state: NodeState
+    address: str
+    pid: int | None
+    log: str
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    cluster_id: str
+    bootstrap: str
+    nodes: tuple[NodeStatus, ...]
+
+
+def known_bootstrap(project: Project) -> str | None:
+    """Where clients reach this folder's cluster; None unless a node of it runs."""
+    cluster = DevCluster(project)
+    return cluster.bootstrap if cluster.running else None
+
+
+class DevCluster:
+    """One folder's cluster. `on_step` hears, in a few words, what a long call is doing."""
+
+    def __init__(self, project: Project, on_step: OnStep = lambda _: None) -> None:
+        self._project = project
+        self._folder = project.dev
+        self._say = on_step
+        self._nodes: dict[int, Node] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return self._layout().bootstrap
+
+    @property
+    def running(self) -> bool:
+        """Whether at least one node's process lives."""
+        layout = load_layout(self._folder)
+        return layout is not None and any(node.pid for node in self._members(layout))
+
+    def up(
+        self,
+        brokers: int | None = None,
+        port: int | None = None,
+        least_free_mb: int = LEAST_FREE_MB,
+    ) -> Up:
+        """Start every node that does not run, and return when all of them answer.
+
+        1. Decide the layout: the one on disk; its ports can change only while nothing runs.
+        2. Refuse what cannot work, before anything is touched: ports taken, disk full, no Java.
+        3. Format the storage of nodes that have none. Never one that has: its data would be lost.
+        4. Start and wait. When this fails, the nodes started here are ended again.
+        """
+        with self._alone():
+            layout, idle = self._decide(brokers, port)
+            if idle:
+                self._refuse_what_cannot_work(layout, idle, least_free_mb)
+                save_layout(self._folder, layout)
+                self._launch(layout, idle, everyone(layout))
+            return Up(layout.bootstrap, tuple(node.id for node in idle))
+
+    def start(self, number: int) -> bool:
+        """Start one node that does not run; False if it did.
+
+        Waits until it answers, unless too few controllers run for any node to answer.
+        """
+        with self._alone():
+            layout = self._layout()
+            node = self._node(layout, number)
+            if node.pid is not None:
+                return False
+            self._refuse_what_cannot_work(layout, [node], LEAST_FREE_MB)
+            alive = {member.id for member in self._members(layout) if member.pid} | {number}
+            quorum = len(alive & layout.controllers) * 2 > len(layout.controllers)
+            self._launch(layout, [node], {number} if quorum else set())
+            return True
+
+    def stop(self, number: int) -> bool:
+        """Stop one node as an operator would, and wait for its end; False if it did not run."""
+        with self._alone():
+            return self._stop([self._node(self._layout(), number)])
+
+    def kill(self, number: int) -> bool:
+        """End one node as a power cut would (SIGKILL); False if it did not run."""
+        with self._alone():
+            node = self._node(self._layout(), number)
+            ran = node.pid is not None
+            node.kill()
+            return ran
+
+    def down(self) -> bool:
+        """Stop all nodes and keep the data; False if none ran."""
+        layout = load_layout(self._folder)
+        if layout is None:
+            return False
+        with self._alone():
+            return self._stop(self._members(layout))
+
+    def delete(self) -> None:
+        """End all nodes and remove the cluster with its data; nothing happens if there is none."""
+        if not self._folder.is_dir():
+            return
+        with self._alone():
+            layout = load_layout(self._folder)
+            for node in self._members(layout) if layout else ():
+                node.kill()
+            shutil.rmtree(self._folder)
+            self._nodes.clear()
+
+    def status(self) -> ClusterStatus | None:
+        """The cluster as it is now; None if there is none. Nothing is started or waited for."""
+        layout = load_layout(self._folder)
+        if layout is None:
+            return None
+        members = self._members(layout)
+        statuses = tuple(
+            NodeStatus(node.id, _state(node, place), place.address, node.pid, str(node.log))
+            for node, place in zip(members, layout.nodes, strict=True)
+        )
+        return ClusterStatus(layout.cluster_id, layout.bootstrap, statuses)
+
+    def log(self, number: int) -> Path:
+        """Where a node logs."""
+        return self._node(self._layout(), number).log
+
+    def numbers(self) -> list[int]:
+        """The nodes of this cluster."""
+        return sorted(everyone(self._layout()))
+
+    def _layout(self) -> Layout:
+        layout = load_layout(self._folder)
+        if layout is None:
+            raise DefinitionError(
+                f"there is no development cluster in {self._project.root}",
+                hint="make one with `headrace dev up`",
+            )
+        return layout
+
+    def _members(self, layout: Layout) -> list[Node]:
+        return [self._node(layout, number) for number in sorted(everyone(layout))]
+
+    def _node(self, layout: Layout, number: int) -> Node:
+        if number not in everyone(layout):
+            known = ", ".join(map(str, sorted(everyone(layout))))
+            raise DefinitionError(f"there is no node {number}; this cluster has {known}")
+        return self._nodes.setdefault(number, Node(self._folder / f"node-{number}", number))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One change at a time, over all processes. The file is outside what `delete` removes."""
+        self._project.ensure(self._folder)
+        with self._folder.with_suffix(".lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _decide(self, brokers: int | None, port: int | None) -> tuple[Layout, list[Node]]:
+        """The layout to have, and the nodes of it that do not run."""
+        old = load_layout(self._folder)
+        wanted = plan_layout(old, brokers, port)
+        if old is None or not self.running:
+            return wanted, self._members(wanted)
+        if port and port != old.nodes[0].port:
+            raise DefinitionError(
+                f"this folder's cluster is running at {old.bootstrap}, not from port {port} on",
+                hint="stop it first: `headrace dev down`",
+            )
+        return old, [node for node in self._members(old) if node.pid is None]
+
+    def _refuse_what_cannot_work(
+        self, layout: Layout, idle: Sequence[Node], least_free_mb: int
+    ) -> None:
+        numbers = {node.id for node in idle}
+        for place in layout.nodes:
+            if place.id in numbers and not _soon_free(place.port):
+                raise PortTaken(place.port)
+        free_mb = shutil.disk_usage(self._folder).free // 1_000_000
+        if free_mb < least_free_mb:
+            raise DiskFull(str(self._folder), free_mb)
+        find_java()
+
+    def _launch(self, layout: Layout, idle: Sequence[Node], awaited: set[int]) -> None:
+        """Steps 3 and 4 of `up`."""
+        java, class_path = find_java(), jars.ensure("kafka")
+        places = {place.id: place for place in layout.nodes}
+        try:
+            for node in idle:
+                node.configure(layout, places[node.id])
+            self._format([node for node in idle if not node.formatted], java, class_path, layout)
+            for node in idle:
+                self._say(f"starting {node.name} at {places[node.id].address}")
+                node.start(java, class_path)
+            self._await(layout, idle, awaited)
+        except BaseException:
+            for node in idle:
+                node.discard()
+            raise
+
+    def _format(
+        self, blank: Sequence[Node], java: Path, class_path: list[Path], layout: Layout
+    ) -> None:
+        if blank:
+            self._say("preparing the storage")
+        for node in blank:
+            node.begin_format(java, class_path, layout.cluster_id)
+        for node in blank:
+            node.finish_format()
+
+    def _await(self, layout: Layout, started: Sequence[Node], awaited: set[int]) -> None:
+        """Ask the `awaited` nodes until all of them answer; a node that dies ends the wait."""
+        callers = {place.id: Caller(place) for place in layout.nodes if place.id in awaited}
+        deadline = time.monotonic() + READY_SECONDS
+        while callers:
+            missing = {number for number, caller in callers.items() if not caller.answers()}
+            callers = {number: callers[number] for number in missing}
+            self._say(f"waiting for {', '.join(f'node {number}' for number in sorted(missing))}")
+            for node in started:
+                if node.pid is None:
+                    raise NodeFailed(node.name, node.last_words(), str(node.log))
+            if missing and time.monotonic() > deadline:
+                late = self._node(layout, min(missing))
+                detail = f"no answer after {READY_SECONDS:.0f} s; {late.last_words()}"
+                raise NodeFailed(late.name, detail, str(late.log))
+
+    def _stop(self, nodes: Sequence[Node]) -> bool:
+        ran = [node for node in nodes if node.pid is not None]
+        for node in ran:
+            self._say(f"stopping {node.name}")
+            node.ask_to_stop()
+        for node in nodes:
+            node.wait_stopped()
+        return bool(ran)
+
+
+def everyone(layout: Layout) -> set[int]:
+    return {place.id for place in layout.nodes}
+
+
+def _soon_free(port: int) -> bool:
+    """A node that was killed a moment ago may hold its port a little longer."""
+    return wait_until(lambda: is_free(port), seconds=1)
+
+
+def _state(node: Node, place: NodeAddress) -> NodeState:
+    if node.pid is None:
+        return NodeState.CRASHED if node.crashed else NodeState.STOPPED
+    return NodeState.RUNNING if Caller(place).answers(1) else NodeState.STARTING

@@ -1,0 +1,40 @@
+"""Fixtures for pytest: `pytest_plugins = ["headrace.testing.fixtures"]` in a `conftest.py`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from headrace.cluster.dev import DevCluster
+from headrace.testing.broker import kafka
+
+
+class TopicMaker(Protocol):
+    def __call__(self, name: str = "topic", partitions: int = 1) -> str:
+        """Make a topic whose name starts with `name` and is no one else's; its whole name."""
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[DevCluster]:
+    """One broker for the whole run. Tests share it, so each makes topics and groups of its own."""
+    with kafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(kafka_cluster: DevCluster) -> TopicMaker:
+    """Makes topics that no other test uses."""
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
+
+    def make(name: str = "topic", partitions: int = 1) -> str:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        made = admin.create_topics([NewTopic(unique, partitions)], operation_timeout=30)
+        made[unique].result()
+        return unique
+
+    return make
