@@ -25,6 +25,7 @@ app = typer.Typer(
 # One line for each module of verbs; each has `register(app)`.
 COMMANDS = (
     "headrace.cli.dev",
+    "headrace.cli.jars",
     "headrace.cli.topics",
     "headrace.cli.groups",
     "headrace.cli.records",

@@ -75,6 +75,11 @@ class DevCluster:
         return self._layout().bootstrap
 
     @property
+    def exists(self) -> bool:
+        """Whether a cluster was made in this folder, running or not."""
+        return load_layout(self._folder) is not None
+
+    @property
     def running(self) -> bool:
         """Whether at least one node's process lives."""
         layout = load_layout(self._folder)

@@ -1,0 +1,98 @@
+"""`headrace jars`: fetch the jars that Spark and Kafka run with, and list them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from headrace.cli import output
+from headrace.cli.output import Format, FormatOption
+from headrace.cluster import jars
+from headrace.cluster.lock import Jar, read_lock
+from headrace.errors import DefinitionError
+
+app = typer.Typer(
+    name="jars",
+    help="The jars that Spark and Kafka run with: fetched once, checked always.",
+    no_args_is_help=True,
+)
+
+_EVERY = 10
+
+
+def register(root: typer.Typer) -> None:
+    root.add_typer(app)
+
+
+@app.command()
+def fetch(
+    sets: Annotated[list[str] | None, typer.Argument(help="Default: all.")] = None,
+) -> None:
+    """Fetch what is missing and verify everything; afterwards no network is needed."""
+    for name in sets or read_lock():
+        if name not in read_lock():
+            raise DefinitionError(f"no jar set {name}", hint=f"there are {', '.join(read_lock())}")
+        provide(name)
+        output.note(f"{name}: {len(read_lock()[name])} jars, verified, in {jars.jar_folder()}")
+
+
+@app.command("list")
+def list_jars(form: FormatOption = Format.TABLE) -> None:
+    """List the jars by set, with their checksums and where they are."""
+    rows = [
+        {
+            "set": name,
+            "jar": jar.coordinate,
+            "bytes": jar.size,
+            "sha256": jar.sha256,
+            "file": str(path) if path else None,
+        }
+        for name in read_lock()
+        for jar, path in jars.cached(name).items()
+    ]
+    output.emit_rows(rows, ["set", "jar", "bytes", "file"], form)
+
+
+def provide(set_name: str) -> None:
+    """Have the jars of a set, and show the progress where some must be fetched first."""
+    missing = [jar for jar, path in jars.cached(set_name).items() if path is None]
+    if not missing:
+        jars.ensure(set_name)
+    elif output.stderr.is_terminal:
+        _with_bars(set_name, missing)
+    else:
+        output.note(f"fetching {len(missing)} jars for {set_name}, {_megabytes(missing):.0f} MB")
+        jars.ensure(set_name, _note_some)
+
+
+def _with_bars(set_name: str, missing: list[Jar]) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[jar]}"),
+    )
+    with Bars(*columns, console=output.stderr, transient=True) as bars:
+        size = sum(jar.size for jar in missing)
+        task = bars.add_task(f"jars for {set_name}", total=size, jar="asking for them")
+
+        def show(progress: jars.Progress) -> None:
+            label = f"{progress.count} of {progress.total}: {progress.jar.artifact}"
+            bars.update(task, completed=progress.bytes_done, jar=label)
+
+        jars.ensure(set_name, show)
+
+
+def _note_some(progress: jars.Progress) -> None:
+    if progress.count % _EVERY == 0 or progress.count == progress.total:
+        output.note(
+            f"  {progress.count} of {progress.total} jars, {progress.bytes_done / 1e6:.1f} of "
+            f"{progress.bytes_total / 1e6:.1f} MB"
+        )
+
+
+def _megabytes(missing: list[Jar]) -> float:
+    return sum(jar.size for jar in missing) / 1e6
