@@ -28,9 +28,9 @@
     │   └── NodeFailed
     └── InternalError                a fault of Headrace itself                          exit 70
 
-An exception takes values, not sentences. Its `code` is stable and is what tests and scripts look at;
-`retry` says whether the same call may work later. `str()` is what happened, `hint` is what to do next.
-Rendering and exit codes are used in one place, `headrace.cli.main`.
+An exception takes values, not sentences. Its `code` is stable and is what tests and scripts look
+at; `retry` says whether the same call may work later. `str()` is what happened, `hint` is what to
+do next. Rendering and exit codes are used in one place, `headrace.cli.main`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fault(StrEnum):
 
 
 class HeadraceError(Exception):
-    """Base of all; subclasses set `fault` and `retry`, and a `code` where the class name is not it."""
+    """Base of all; subclasses set `fault`, `retry`, and `code` where it is not the class name."""
 
     fault: ClassVar[Fault]
     retry: ClassVar[bool] = False
@@ -108,13 +108,13 @@ class BadRecord(DataError):
 
 
 class TooManyBadRecords(DataError):
-    """More bad records in one batch than `max_errors_per_batch` allows; nothing of it was written."""
+    """More bad records in a batch than `max_errors_per_batch`; nothing of it was written."""
 
     def __init__(self, source: str, count: int, limit: int, example: str) -> None:
         super().__init__(
             f"source `{source}`: {count} bad records in one batch, and max_errors_per_batch is "
             f"{limit}; the first: {example}",
-            "nothing of this batch was written: correct the `schema` or raise the limit, and run again",
+            "nothing of this batch was written: correct the `schema` or raise the limit, run again",
         )
         self.source, self.count, self.limit = source, count, limit
 
@@ -163,7 +163,7 @@ class UnknownTopicOrPartition(OutsideError):
     def __init__(self, name: str, servers: str) -> None:
         super().__init__(
             f"topic {name} does not exist at {servers}",
-            f"check its spelling with `headrace topics list`, or make it: `headrace topics create {name}`",
+            f"see `headrace topics list`, or make it: `headrace topics create {name}`",
         )
         self.name = name
 
@@ -197,7 +197,7 @@ class MessageSizeTooLarge(OutsideError):
     def __init__(self, where: str, detail: str) -> None:
         super().__init__(
             f"{where}: a message is larger than is allowed: {detail}",
-            "raise `max.request.size` of the sink and `max.message.bytes` of the topic, or send less",
+            "raise `max.request.size` of the sink and `max.message.bytes` of the topic",
         )
 
 

@@ -1,8 +1,8 @@
 """The project folder: where a pipeline's state and the development cluster live on disk.
 
-Everything Headrace keeps is under `.headrace/` in one folder. That folder is found the way git finds
-its own: upwards from a starting point, so that a pipeline has one state however it is named on the
-command line.
+Everything Headrace keeps is under `.headrace/` in one folder. That folder is found the way git
+finds its own: upwards from a starting point, so that a pipeline has one state however it is named
+on the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Project:
 
     @classmethod
     def find(cls, start: Path | None = None) -> Project:
-        """The nearest folder at or above `start` that has `.headrace`; `start` itself if none has."""
+        """The nearest folder at or above `start` that has `.headrace`, else `start`."""
         start = (start or Path.cwd()).resolve()
         for folder in (start, *start.parents):
             if (folder / STATE_FOLDER).is_dir():

@@ -1,7 +1,7 @@
 """Where in a definition something stands, and what is to be said about it.
 
-Every front-end records a `Span` for each value it reads; checks return `Diagnostic`s that carry one, so
-that each fault is reported as `file:line:column CODE message`. Nothing here does I/O.
+Every front-end records a `Span` for each value it reads; checks return `Diagnostic`s that carry
+one, so that each fault is reported as `file:line:column CODE message`. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Node:
     def shape(self) -> str:
         """What a person would call it."""
         names = {list: "a list", dict: "a mapping", bool: "true or false", type(None): "nothing"}
-        return names.get(type(self.value)) or ("text" if isinstance(self.value, str) else "a number")
+        return names.get(type(self.value)) or (
+            "text" if isinstance(self.value, str) else "a number"
+        )
 
 
 @dataclass(frozen=True)

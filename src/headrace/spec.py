@@ -1,8 +1,9 @@
 """Options: what a component accepts, described once.
 
-An `Option` has a name, a type, a default and a sentence of help. A `Spec` is the list of them that one
-source, sink or step takes; `Spec.read` turns the nodes of a definition into `Options` and reports every
-fault. The option reference, the JSON Schema, `explain` and redaction are made from the same objects.
+An `Option` has a name, a type, a default and a sentence of help. A `Spec` is the list of them that
+one source, sink or step takes; `Spec.read` turns the nodes of a definition into `Options` and
+reports every fault. The option reference, the JSON Schema, `explain` and redaction are made from
+the same objects.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Spec:
-    """The options of one component: `kind` is source, sink or pipeline, `name` its connector_type."""
+    """The options of one component; `kind` is source or sink, `name` its connector_type."""
 
     kind: str
     name: str
@@ -140,7 +141,7 @@ class Spec:
 
 
 def unknown(what: str, name: str, known: Iterable[str], span: Span, where: str = "") -> Diagnostic:
-    """`name` is not one of `known`; the hint is the nearest one, or all of them when they are few."""
+    """`name` is not one of `known`; the hint is the nearest, or all when they are few."""
     names = sorted(known)
     close = nearest(name, names)
     if close:
@@ -198,7 +199,7 @@ def _integer(option: Option, node: Node) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         shape = f"`{value}`" if isinstance(value, str | float) else node.shape
-        raise ValueError(f"must be a whole number, and is {shape}")
+        raise ValueError(f"must be a whole number, and is {shape}")  # noqa: TRY004
     if option.minimum is not None and value < option.minimum:
         raise ValueError(f"must be at least {option.minimum}, and is {value}")
     return value
@@ -231,7 +232,7 @@ def _list(_option: Option, node: Node) -> tuple[str, ...]:
         if len(items) != len(node.value):
             raise ValueError("must be a list of text")
     else:
-        raise ValueError(f"must be a list of text, and is {node.shape}")
+        raise ValueError(f"must be a list of text, and is {node.shape}")  # noqa: TRY004
     if not items or not all(items):
         raise ValueError("is empty")
     return tuple(items)

@@ -24,6 +24,7 @@ app = typer.Typer(
 
 # One line for each module of verbs; each has `register(app)`.
 COMMANDS = (
+    "headrace.cli.pipelines",
     "headrace.cli.dev",
     "headrace.cli.jars",
     "headrace.cli.topics",

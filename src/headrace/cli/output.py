@@ -1,7 +1,7 @@
 """How values become text: the one place that prints tables, JSON, YAML, notes and errors.
 
-What a command was asked for goes to stdout; everything else (progress, notes, warnings, errors) goes to
-stderr, so that stdout can always be piped.
+What a command was asked for goes to stdout; everything else (progress, notes, warnings, errors)
+goes to stderr, so that stdout can always be piped.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def show_error(error: HeadraceError) -> None:
-    """The only rendering of an error: its faults with their places, or code, sentence, next step."""
+    """The only rendering of an error: its faults with places, or code, sentence and next step."""
     if isinstance(error, DefinitionError) and error.diagnostics:
         show_diagnostics(error.diagnostics)
         return

@@ -1,4 +1,4 @@
-"""Which cluster a command talks to: `--bootstrap-server`, else this folder's development cluster."""
+"""Which cluster a command talks to: `--bootstrap-server`, else this folder's own."""
 
 from __future__ import annotations
 

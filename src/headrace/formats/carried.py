@@ -1,8 +1,8 @@
 """The hidden column `__headrace` that a row carries from its source to its sinks.
 
-It holds where the record came from and, when the record is bad, the reason and the original bytes. A
-decoded row is thus a value or a reason, and the choice between them is made inside the query: good rows
-have an `error` of NULL and no copy of their bytes.
+It holds where the record came from and, when the record is bad, the reason and the original bytes.
+A decoded row is thus a value or a reason, and the choice between them is made inside the query:
+good rows have an `error` of NULL and no copy of their bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ REFUSAL = "HEADRACE_BAD_RECORD "
 def refusing() -> str:
     """SQL for the hidden column that stops the query at the first bad record, and names it."""
     facts = ", ".join(
-        f"'{name}', {COLUMN}.{name}" for name in ("topic", "partition", "offset", "error", "message")
+        f"'{name}', {COLUMN}.{name}"
+        for name in ("topic", "partition", "offset", "error", "message")
     )
     refusal = f"raise_error(concat('{REFUSAL}', to_json(named_struct({facts}))))"
     return f"IF({IS_BAD}, {refusal}, {COLUMN})"

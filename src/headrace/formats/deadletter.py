@@ -1,8 +1,8 @@
 """Dead letters: what is written for a record that cannot be decoded.
 
-The original key, value and headers as they were, and headers that say where the record came from and
-what is wrong with it. `expressions` gives the four columns that Spark's Kafka writer takes, as SQL over
-rows that carry the hidden column.
+The original key, value and headers as they were, and headers that say where the record came from
+and what is wrong with it. `expressions` gives the four columns that Spark's Kafka writer takes, as
+SQL over rows that carry the hidden column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def expressions(topic: str, pipeline: str) -> dict[str, str]:
         "time": "date_format(current_timestamp(), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")",
     }
     added = ", ".join(
-        f"named_struct('key', '{HEADER_PREFIX}{name}', 'value', CAST(CAST({sql} AS STRING) AS BINARY))"
+        f"named_struct('key', '{HEADER_PREFIX}{name}', "
+        f"'value', CAST(CAST({sql} AS STRING) AS BINARY))"
         for name, sql in facts.items()
     )
     none = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"

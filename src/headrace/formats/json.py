@@ -1,8 +1,9 @@
 """JSON messages with a declared schema.
 
 `decode` turns raw Kafka rows into the schema's columns plus the hidden column of `formats.carried`.
-`from_json` alone would let three kinds of record pass as good that are not: an array (only its first
-element is read), text after the object (ignored), and an object without a field that must be there.
+`from_json` alone would let records pass as good that are not: text after the object is ignored, and
+so is a second object; bytes that are no text become question marks; a field that must be there may
+be missing. Each is a code here, and a sentence that says which field is wrong.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _CORRUPT = "__corrupt"
-# For records that fit no schema, a second look at each field says which one is wrong; it is taken only
-# for bad records, but the code for it is generated for all, so very wide schemas do without.
+_TEXT = "trim(CAST(value AS STRING))"
+# Two objects in one message, as from a producer of JSON lines. Only those that look like it are
+# parsed again, as an array, which two objects without a comma are not.
+_LOOKS_LIKE_TWO = " OR ".join(
+    f"contains(CAST(value AS STRING), '}}{gap}{{')" for gap in ("", " ", "\\n", "\\r\\n")
+)
+# For records that fit no schema, a second look at each field says which one is wrong; it is taken
+# only for bad records, but the code for it is generated for all, so very wide schemas do without.
 _FIELDS_NAMED = 64
 
 
 def decode(raw: DataFrame, schema: Schema, metadata: tuple[str, ...] = ()) -> DataFrame:
-    """Columns of `schema`, `metadata` expressions, and the hidden column; as many rows as came in."""
+    """The schema's columns, `metadata` expressions and the hidden column; a row for each record."""
     parsed = raw.selectExpr("*", f"{_from_json(schema)} AS __json")
     reasoned = parsed.selectExpr("*", f"{_error(schema)} AS __error")
     columns = [f"__json.{quote(name)} AS {quote(name)}" for name in schema.names]
@@ -37,14 +44,22 @@ def _from_json(schema: Schema) -> str:
 
 
 def _error(schema: Schema) -> str:
-    """SQL for the code of what is wrong with a record, or NULL."""
+    """SQL for the code of what is wrong with a record, or NULL; the cheap questions for good
+    records.
+    """
     missing = " OR ".join(f"__json.{quote(name)} IS NULL" for name in schema.required)
+    corrupt = (
+        f"CASE WHEN try_parse_json({_TEXT}) IS NULL THEN 'NOT_JSON' "
+        f"WHEN {_TEXT} NOT LIKE '{{%}}' THEN 'NOT_AN_OBJECT' ELSE 'WRONG_TYPE' END"
+    )
     cases = [
         "WHEN value IS NULL THEN 'NULL_VALUE'",
         "WHEN length(value) = 0 THEN 'EMPTY_VALUE'",
-        f"WHEN __json IS NULL OR __json.{_CORRUPT} IS NOT NULL THEN "
-        "IF(try_parse_json(CAST(value AS STRING)) IS NULL, 'NOT_JSON', 'WRONG_TYPE')",
-        "WHEN trim(CAST(value AS STRING)) NOT LIKE '{%}' THEN 'NOT_AN_OBJECT'",
+        "WHEN NOT is_valid_utf8(CAST(value AS STRING)) THEN 'NOT_UTF8'",
+        f"WHEN __json IS NULL OR __json.{_CORRUPT} IS NOT NULL THEN {corrupt}",
+        f"WHEN {_TEXT} NOT LIKE '{{%}}' THEN 'NOT_AN_OBJECT'",
+        f"WHEN ({_LOOKS_LIKE_TWO}) AND try_parse_json(concat('[', {_TEXT}, ']')) IS NULL "
+        "THEN 'NOT_AN_OBJECT'",
     ]
     if missing:
         cases.append(f"WHEN {missing} THEN 'MISSING_FIELD'")
@@ -59,6 +74,7 @@ def _message(schema: Schema) -> str:
     cases = [
         "WHEN 'NULL_VALUE' THEN 'the message has no value (a tombstone)'",
         "WHEN 'EMPTY_VALUE' THEN 'the value is empty'",
+        "WHEN 'NOT_UTF8' THEN 'the value is not UTF-8 text'",
         "WHEN 'NOT_JSON' THEN 'the value is not valid JSON'",
         "WHEN 'NOT_AN_OBJECT' THEN 'the value is not one JSON object'",
         f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema)}",

@@ -20,7 +20,7 @@ SPARK_PROPERTIES = (
 )
 
 
-def _name_fault(name: str) -> str | None:
+def name_fault(name: str) -> str | None:
     # The name becomes a folder and a group, so it is checked before it reaches either.
     if _NAME.fullmatch(name):
         return None
@@ -47,7 +47,7 @@ PIPELINE = Spec(
             "Its name: of its state folder and, unless another is given, of its consumer group. "
             "Default: the file's name.",
             example="orders_clean",
-            validate=_name_fault,
+            validate=name_fault,
         ),
         Option(
             "mode",

@@ -180,9 +180,7 @@ class _Resolver:
 
     # Shared
 
-    def _input(
-        self, options: Options, default: str | None, key: str, what: str
-    ) -> str | None:
+    def _input(self, options: Options, default: str | None, key: str, what: str) -> str | None:
         name: str | None = options[key] or default
         if name is None:
             hint = "known: " + ", ".join(self.columns) if self.columns else None
@@ -193,7 +191,7 @@ class _Resolver:
         return name
 
     def _named(self, fields: Fields, one: str, many: str) -> Iterator[tuple[str, Node]]:
-        """The components under `source:` (named after the key) or under `sources:` by their names."""
+        """The components under `source:` (named so) or under `sources:` by their names."""
         node = self._either(fields, one, many)
         if node is None:
             return
@@ -246,5 +244,3 @@ class _Resolver:
 
     def _fault(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.faults.append(Diagnostic(code, message, span, hint))
-
-

@@ -1,7 +1,7 @@
 """`${env:NAME}` and `${env:NAME:-default}` in the values of a definition.
 
-Replaced when a definition is loaded, in values only, never in keys. A variable that is not set and has
-no default is a fault at the place where it stands.
+Replaced when a definition is loaded, in values only, never in keys. A variable that is not set and
+has no default is a fault at the place where it stands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """YAML text to nodes with places.
 
-Only the plain YAML types are read; no tag constructs anything. Size, depth and the number of nodes are
-limited, so that an alias bomb ends as a diagnostic. `read` is called by `frontend.load`.
+Only the plain YAML types are read; no tag constructs anything. Size, depth and the number of nodes
+are limited, so that an alias bomb ends as a diagnostic. `read` is called by `frontend.load`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class _Reader:
                 self.faults.append(Diagnostic("BAD_KEY", "a key must be plain text", span))
                 continue
             if key.value in fields:
-                self.faults.append(Diagnostic("KEY_TWICE", f"`{key.value}` stands here twice", span))
+                self.faults.append(
+                    Diagnostic("KEY_TWICE", f"`{key.value}` stands here twice", span)
+                )
             fields[key.value] = Field(span, self.node(value, depth + 1))
         return fields
 

@@ -1,7 +1,8 @@
 """Kafka client properties that a pipeline may set under `properties:`, by an allow-list.
 
-Nothing on the list names a class, a module, a file or an address. Names are those of the Java client,
-which is what Spark runs. What Headrace or Spark decides itself is refused with the option to use.
+Nothing on the list names a class, a module, a file or an address. Names are those of the Java
+client, which is what Spark runs. What Headrace or Spark decides itself is refused with the option
+to use.
 """
 
 from __future__ import annotations

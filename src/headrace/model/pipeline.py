@@ -1,7 +1,7 @@
 """A pipeline as its author meant it.
 
-Made by a front-end, read by lint, the planner and `explain`. Two pipelines are equal when they mean the
-same: places in files do not count. Nothing here knows Spark.
+Made by a front-end, read by lint, the planner and `explain`. Two pipelines are equal when they mean
+the same: places in files do not count. Nothing here knows Spark.
 """
 
 from __future__ import annotations

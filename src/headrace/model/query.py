@@ -1,8 +1,9 @@
 """The SQL of a step, understood without Spark.
 
-`Query.parse` reads one SELECT and reports what cannot be allowed; the front-end asks it for tables and
-unknown columns, lint for what a stream cannot do, the planner whether it is row-wise and how to carry a
-hidden column through it. The text that Spark gets is always the author's own, never regenerated.
+`Query.parse` reads one SELECT and reports what cannot be allowed; the front-end asks it for tables
+and unknown columns, lint for what a stream cannot do, the planner whether it is row-wise and how to
+carry a hidden column through it. The text that Spark gets is always the author's own, never
+regenerated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sqlglot import exp
 from sqlglot.dialects import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from headrace.spans import Diagnostic, Span
 from headrace.spec import unknown
@@ -77,13 +78,15 @@ class Query:
                 return None
             table = self._only_table()
             columns = known.get(table.name) if table is not None else None
-            if columns is None or isinstance(projection, exp.Star) and projection.args.get("except_"):
+            if columns is None or (
+                isinstance(projection, exp.Star) and projection.args.get("except_")
+            ):
                 return None
             names.extend(columns)
         return tuple(names)
 
     def unknown_columns(self, known: Mapping[str, tuple[str, ...]]) -> Iterator[Diagnostic]:
-        """Columns that none of the tables in reach has; silent where a table's columns are unknown."""
+        """Columns that no table in reach has; silent where a table's columns are unknown."""
         for scope in traverse_scope(self.tree):
             reach = _columns_in_reach(scope, known)
             if reach is None:
@@ -93,12 +96,18 @@ class Query:
                 names = reach | {name.lower() for name in scope.sources}
                 if column.name and first.name.lower() not in names:
                     yield unknown(
-                        "column", first.name, sorted(reach), self._place(first), "of this step's input"
+                        "column",
+                        first.name,
+                        sorted(reach),
+                        self._place(first),
+                        "of this step's input",
                     )
 
     @property
     def rowwise(self) -> bool:
-        """Whether each output row comes from exactly one input row, and nothing but filters drops it."""
+        """Whether each output row comes from exactly one input row, and nothing but filters drops
+        it.
+        """
         table = self._only_table()
         if table is None or not isinstance(self.tree, exp.Select):
             return False
@@ -108,7 +117,7 @@ class Query:
         return not any(self._not_rowwise(node) for node in self.tree.walk())
 
     def carrying(self, column: str, keep: str) -> str:
-        """The author's text with `column` added to a row-wise SELECT, and rows kept where `keep`."""
+        """The author's row-wise SELECT with `column` added, and rows kept where `keep`."""
         tokens = Spark().tokenize(self.text)
         start = _at_top(tokens, TokenType.FROM).start
         has_star = any(projection.is_star for projection in self.tree.selects)
@@ -138,7 +147,7 @@ class Query:
         tables = list(self.tree.find_all(exp.Table))
         return tables[0] if len(tables) == 1 else None
 
-    def _not_rowwise(self, node: exp.Expression) -> bool:
+    def _not_rowwise(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.AggFunc | exp.Window | exp.Subquery | exp.UDTF | exp.Lateral):
             return True
         if isinstance(node, exp.Explode | exp.Inline | exp.Posexplode):
@@ -153,7 +162,7 @@ class Query:
                 message = f"`{call.name}` reaches outside the data and is not allowed in a pipeline"
                 yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(call))
 
-    def _place(self, node: exp.Expression) -> Span:
+    def _place(self, node: exp.Expr) -> Span:
         """Where a part of the query stands in the file."""
         marked = next((part for part in node.walk() if "start" in part.meta), None)
         if marked is None:
@@ -161,7 +170,7 @@ class Query:
         return place(self.text, marked.meta["start"], self.span)
 
 
-_STREAM_REFUSED: dict[type[exp.Expression], str] = {
+_STREAM_REFUSED: dict[type[exp.Expr], str] = {
     exp.Group: "GROUP BY",
     exp.Distinct: "DISTINCT",
     exp.Order: "ORDER BY",
@@ -204,7 +213,9 @@ def _at_top(tokens: Iterable[Token], kind: TokenType) -> Token:
 
 
 def _columns_in_reach(scope: Scope, known: Mapping[str, tuple[str, ...]]) -> set[str] | None:
-    """Lower-case names that a column of this scope may have; None when one of its inputs is unknown."""
+    """Lower-case names that a column of this scope may have; None when one of its inputs is
+    unknown.
+    """
     if scope.parent is not None or len(scope.sources) != len(scope.selected_sources):
         return None
     names: set[str] = set()

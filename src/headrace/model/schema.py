@@ -1,7 +1,7 @@
 """A declared schema, `id BIGINT NOT NULL, customer STRING`, read without Spark.
 
-`Schema.parse` takes Spark's own DDL and gives frozen columns; `ddl` gives the text back for Spark. Who
-calls it: the option check of sources (to report faults) and the planner (to decode).
+`Schema.parse` takes Spark's own DDL and gives frozen columns; `ddl` gives the text back for Spark.
+Who calls it: the option check of sources (to report faults) and the planner (to decode).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Schema:
             tree = sqlglot.parse_one(f"CREATE TABLE t ({text})", read="spark")
         except (ParseError, TokenError) as error:
             raise ValueError(f"is not a list of `name TYPE, …`: {_first_line(error)}") from error
-        definitions = list(tree.find(exp.Schema).expressions) if tree.find(exp.Schema) else []
-        columns = tuple(_column(definition) for definition in definitions)
+        table = tree.find(exp.Schema)
+        columns = tuple(_column(each) for each in table.expressions) if table else ()
         if not columns:
             raise ValueError("has no columns")
         _refuse_twice(columns)

@@ -1,4 +1,6 @@
-"""A plan in words. Walks the same stages that the runtime executes, so it cannot tell another story."""
+"""A plan in words. Walks the same stages that the runtime executes, so it cannot tell another
+story.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,22 @@ from functools import singledispatch
 from typing import Any
 
 from headrace.model.pipeline import Mode, SqlTransform
-from headrace.plan.stages import Apply, Decode, EnsureTopic, Plan, Query, Read, SetAside, Stage, Write
+from headrace.plan.stages import (
+    Apply,
+    Decode,
+    EnsureTopic,
+    Plan,
+    Query,
+    Read,
+    SetAside,
+    Stage,
+    Write,
+)
 from headrace.spec import Setting
 
 
 def explain(plan: Plan, session: tuple[Setting, ...]) -> dict[str, Any]:
-    """What will be done, as plain values in reading order; `session` is what Spark is started with."""
+    """What will be done, as plain values in reading order; Spark is started with `session`."""
     return {
         "pipeline": plan.pipeline.name,
         "mode": str(plan.pipeline.mode),

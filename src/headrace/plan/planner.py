@@ -1,8 +1,8 @@
 """From a pipeline to a plan. No side effects: nothing is asked of a cluster and no JVM is started.
 
 Sinks that write the same rows share a query, and so one position. The bad records of a source are
-written by the first query in which every row can be traced to its record; where there is none, they get
-a query of their own.
+written by the first query in which every row can be traced to its record; where there is none, they
+get a query of their own.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class _Planner:
         result = Plan(self.pipeline, tuple(self._prepare(queries)), tuple(queries), ())
         return Plan(result.pipeline, result.prepare, result.queries, promises.of(result))
 
+    def reading_only(self) -> Query:
+        return self._query("preview", self.pipeline.output, [], set())
+
     def _queries(self) -> Iterator[Query]:
         set_aside: set[str] = set()
         by_frame: dict[str, list[SinkWriter]] = {}
@@ -68,9 +71,7 @@ class _Planner:
                 stages = (*self._reading([source]), self._aside(source, ()))
                 yield Query(f"dead.{source.name}", source.name, True, stages)
 
-    def _query(
-        self, name: str, frame: str, sinks: list[SinkWriter], set_aside: set[str]
-    ) -> Query:
+    def _query(self, name: str, frame: str, sinks: list[SinkWriter], set_aside: set[str]) -> Query:
         """The query for one table; notes in `set_aside` the source whose bad records it handles."""
         steps = self._needed(frame)
         inputs = {frame, *(table for step in steps for table in step.inputs)}
@@ -128,3 +129,8 @@ def _rowwise(step: Transform) -> bool:
         return False
     query, _ = SqlQuery.parse(step.sql, step.span)
     return query is not None and query.rowwise
+
+
+def preview_query(pipeline: Pipeline) -> Query:
+    """The reading half of a plan, for the rows of the last step; it writes nothing."""
+    return _Planner(pipeline).reading_only()

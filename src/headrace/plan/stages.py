@@ -45,8 +45,8 @@ class Apply:
 class SetAside:
     """What becomes of the bad records of one source.
 
-    `topic` is None when they are only counted. `beside` names the sink in whose job they are written;
-    without it they are a job of their own.
+    `topic` is None when they are only counted. `beside` names the sink in whose job they are
+    written; without it they are a job of their own.
     """
 
     source: KafkaSource
@@ -66,9 +66,10 @@ Stage = Read | Decode | Apply | SetAside | Write
 
 @dataclass(frozen=True)
 class Query:
-    """Stages that are one Spark query: what they write, they write batch by batch from one position.
+    """Stages that are one Spark query, and so write batch by batch from one position.
 
-    `frame` is the table whose rows are written; `carried` says whether these hold the hidden column.
+    `frame` is the table whose rows are written; `carried` says whether these hold the hidden
+    column.
     """
 
     name: str

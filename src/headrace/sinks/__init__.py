@@ -5,9 +5,9 @@ from __future__ import annotations
 from headrace.sinks.console import ConsoleSink
 from headrace.sinks.delta import DeltaSink
 from headrace.sinks.kafka import KafkaSink
-from headrace.sinks.writer import SinkWriter
+from headrace.sinks.writer import SinkKind
 
-SINKS: dict[str, type[SinkWriter]] = {
+SINKS: dict[str, SinkKind] = {
     "console": ConsoleSink,
     "delta": DeltaSink,
     "kafka": KafkaSink,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.model import pipeline as model
 from headrace.sinks.writer import Batch, SinkContext
@@ -20,8 +20,8 @@ class ConsoleSink:
     sink: model.Sink
     context: SinkContext
 
-    REPLAY_SAFE = False
-    SPEC = Spec(
+    REPLAY_SAFE: ClassVar[bool] = False
+    SPEC: ClassVar[Spec] = Spec(
         "sink",
         "console",
         "The first rows of each batch on standard output.",
@@ -60,9 +60,8 @@ class ConsoleSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
         limit: int = self.sink.options["rows"]
-        shown = rows.limit(limit)
-        if self.sink.options["format"] == "json":
-            lines = [line for line in shown.toJSON().collect()]
-        else:
-            lines = shown._show_string(limit, 40, False).splitlines() if rows.columns else []
-        print("\n".join(lines), flush=True)
+        if self.sink.options["format"] == "table":
+            rows.show(limit, truncate=40)
+            return
+        for line in rows.limit(limit).toJSON().collect():
+            print(line, flush=True)

@@ -1,14 +1,14 @@
 """The Delta sink: rows appended to a Delta table on a path.
 
-In a stream each batch carries its id into the table's own log, so that a batch that is written again
-after a crash is recognised there and skipped.
+In a stream each batch carries its id into the table's own log, so that a batch that is written
+again after a crash is recognised there and skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.model import pipeline as model
 from headrace.sinks.writer import Batch, SinkContext
@@ -24,8 +24,8 @@ class DeltaSink:
     sink: model.Sink
     context: SinkContext
 
-    REPLAY_SAFE = True
-    SPEC = Spec(
+    REPLAY_SAFE: ClassVar[bool] = True
+    SPEC: ClassVar[Spec] = Spec(
         "sink",
         "delta",
         "Rows appended to a Delta table.",

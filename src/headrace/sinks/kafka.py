@@ -1,13 +1,14 @@
 """The Kafka sink: each row as a JSON message, by Spark's own Kafka writer.
 
-`expressions` gives the columns of that writer as SQL, so that dead letters can travel in the same job.
+`expressions` gives the columns of that writer as SQL, so that dead letters can travel in the same
+job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.model import pipeline as model
 from headrace.model.kafka_properties import producer_fault
@@ -29,8 +30,8 @@ class KafkaSink:
     sink: model.Sink
     context: SinkContext
 
-    REPLAY_SAFE = False
-    SPEC = Spec(
+    REPLAY_SAFE: ClassVar[bool] = False
+    SPEC: ClassVar[Spec] = Spec(
         "sink",
         "kafka",
         "Rows as JSON messages of a Kafka topic.",
@@ -130,7 +131,7 @@ class KafkaSink:
         self.send(rows, self.expressions(rows.columns))
 
     def send(self, rows: DataFrame, expressions: Mapping[str, str]) -> None:
-        """Write the messages that `expressions` make of `rows`; returns when all are acknowledged."""
+        """Write what `expressions` make of `rows`; returns when all are acknowledged."""
         messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
         settings = {setting.name: setting.value for setting in self.settings()}
         messages.write.format("kafka").options(**settings).save()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SinkContext:
-    """What a sink may take from its pipeline: defaults, and the folder that paths are relative to."""
+    """What a sink may take from its pipeline; relative paths begin at `folder`."""
 
     pipeline: str
     bootstrap: str
@@ -28,26 +28,32 @@ class SinkContext:
 class Batch:
     """One batch of one run. `id` is stable over restarts in a stream; a batch run has none.
 
-    `generation` changes when a pipeline's state is made anew, so that ids of another life do not count.
+    `generation` changes when a pipeline's state is made anew, so that ids of another life do not
+    count.
     """
 
     id: int | None
     generation: str
 
 
-class SinkWriter(Protocol):
-    """One sink of one plan. Made on the driver, and used only there; Spark does the distributing."""
+class SinkKind(Protocol):
+    """What a sink's class gives before there is a sink: its options, its checks, its making."""
 
-    SPEC: ClassVar[Spec]
-    # Whether writing a batch again with the same id leaves the target as it was after the first time.
-    REPLAY_SAFE: ClassVar[bool]
+    SPEC: Spec
+    # Whether writing a batch again with the same id leaves the target as after the first time.
+    REPLAY_SAFE: bool
 
-    def __init__(self, sink: model.Sink, context: SinkContext) -> None: ...
+    def __call__(self, sink: model.Sink, context: SinkContext) -> SinkWriter: ...
 
-    @staticmethod
-    def check(options: Options, columns: tuple[str, ...] | None) -> Iterable[Diagnostic]:
+    def check(self, options: Options, columns: tuple[str, ...] | None) -> Iterable[Diagnostic]:
         """Faults that need no cluster; `columns` are those of its rows, where they are known."""
         ...
+
+
+class SinkWriter(Protocol):
+    """One sink of one plan. Made and used on the driver only; Spark does the distributing."""
+
+    REPLAY_SAFE: ClassVar[bool]
 
     @property
     def name(self) -> str: ...
@@ -64,7 +70,8 @@ class SinkWriter(Protocol):
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Write all of `rows`, which are good ones without the hidden column, before returning.
 
-        Called on the driver once for each batch, and again with the same batch after a crash. It must
-        not return before the target has acknowledged everything: what is not written then is lost.
+        Called on the driver once for each batch, and again with the same batch after a crash. It
+        must not return before the target has acknowledged everything: what is not written then is
+        lost.
         """
         ...

@@ -1,7 +1,8 @@
 """The Kafka source: JSON records of one or more topics, as a stream or as a range of offsets.
 
-In order: its options, the checks that need no cluster, what it makes of them (`KafkaSource`), and the
-reading itself, which is all that needs Spark. Positions are stored elsewhere: `runtime.positions`.
+In order: its options, the checks that need no cluster, what it makes of them (`KafkaSource`), and
+the reading itself, which is all that needs Spark. Positions are stored elsewhere:
+`runtime.positions`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN, refusing
@@ -35,6 +36,7 @@ METADATA = {
     "_kafka_headers": "headers",
 }
 
+
 @dataclass(frozen=True)
 class KafkaSource:
     """A source of the model with its decisions made; `pipeline` is the pipeline's name."""
@@ -42,7 +44,7 @@ class KafkaSource:
     source: model.Source
     pipeline: str
 
-    SPEC = Spec(
+    SPEC: ClassVar[Spec] = Spec(
         "source",
         "kafka",
         "Records of one or more Kafka topics.",
@@ -73,7 +75,7 @@ class KafkaSource:
             Option(
                 "consumer_group",
                 Type.TEXT,
-                "The group that shows the pipeline's position and lag. Default: the pipeline's name.",
+                "The group that shows the position and lag. Default: the pipeline's name.",
                 aliases=("group_id",),
                 example="orders_clean",
             ),
@@ -175,10 +177,13 @@ class KafkaSource:
             message = f"`dlq_topic` has no effect with `bad_data: {options['bad_data']}`"
             yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "remove one of them")
         if "timeout_ms" in options and "batch_size" not in options:
-            message = "`timeout_ms` says how long to wait for a full batch, and there is no batch_size"
+            message = (
+                "`timeout_ms` says how long to wait for a full batch, and there is no batch_size"
+            )
             yield Diagnostic("CONFLICT", message, options.at("timeout_ms"), "add `batch_size`")
-        if options["dlq_topic"] in (options["topic"], *(options["topics"] or ())) and (
-            options["dlq_topic"]
+        if (
+            options["dlq_topic"] in (options["topic"], *(options["topics"] or ()))
+            and (options["dlq_topic"])
         ):
             message = "the dead letters would be read again: `dlq_topic` is the topic itself"
             yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "name another topic")
@@ -271,7 +276,10 @@ class KafkaSource:
         return spark.readStream.format("kafka").options(**settings).load()
 
     def batch(
-        self, spark: SparkSession, start: Mapping[str, Mapping[int, int]], end: Mapping[str, Mapping[int, int]]
+        self,
+        spark: SparkSession,
+        start: Mapping[str, Mapping[int, int]],
+        end: Mapping[str, Mapping[int, int]],
     ) -> DataFrame:
         """Raw records from `start` up to, and not with, `end`, by topic and partition."""
         settings = {setting.name: setting.value for setting in self.settings(model.Mode.BATCH)}
@@ -291,7 +299,9 @@ class KafkaSource:
 
 
 def _offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
-    return json.dumps({topic: {str(p): o for p, o in parts.items()} for topic, parts in offsets.items()})
+    return json.dumps(
+        {topic: {str(p): o for p, o in parts.items()} for topic, parts in offsets.items()}
+    )
 
 
 def _metadata_clash(options: Options) -> Iterator[Diagnostic]:

@@ -1,0 +1,162 @@
+"""The public Python interface: `headrace.load(path)` and what can be done with the result.
+
+It works in a notebook, under spark-submit and below the command line, which is built on it. Loading
+and checking need neither a JVM nor a cluster; pyspark is imported when something runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import DefinitionError
+from headrace.frontend.load import examine
+from headrace.model.pipeline import Pipeline
+from headrace.plan import promises
+from headrace.plan.explain import explain
+from headrace.plan.planner import plan
+from headrace.plan.stages import Plan
+from headrace.project import Project
+from headrace.runtime.progress import Listener, Summary
+from headrace.runtime.session import DEFAULT_MASTER, adopt, settings, start
+from headrace.runtime.state import PipelineState
+from headrace.spans import Diagnostic, Severity, Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.preview import Preview
+
+
+class Definition:
+    """A pipeline file that has been read. Nothing has been started yet."""
+
+    def __init__(self, path: Path, project: Project | None = None) -> None:
+        self.path = path
+        self.project = project or Project.find(path.parent)
+        self._pipeline, self._found = examine(path)
+
+    def check(self) -> list[Diagnostic]:
+        """Every fault and warning, in order of place; empty when all is well."""
+        if self._pipeline is None or not self._pipeline.sinks:
+            return list(self._found)
+        return [*self._found, *promises.refusals(plan(self._pipeline))]
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What the file means; raises DefinitionError with all faults when it has any."""
+        faults = [fault for fault in self.check() if fault.severity is Severity.ERROR]
+        if faults or self._pipeline is None:
+            raise DefinitionError(f"{self.path} has {len(faults)} fault(s)", faults)
+        return self._pipeline
+
+    @property
+    def plan(self) -> Plan:
+        """What a run will do; a file without a sink has no plan."""
+        pipeline = self.pipeline
+        if not pipeline.sinks:
+            span = Span(str(self.path), 1, 1)
+            hint = "add `sink:`; without one it can be checked and previewed"
+            fault = Diagnostic("MISSING_SINK", "there is no `sink:` to run into", span, hint)
+            raise DefinitionError(f"{self.path} has no sink", [fault])
+        return plan(pipeline)
+
+    def explain(self, master: str = DEFAULT_MASTER) -> dict[str, Any]:
+        """Stages, settings with their origins, and promises, as plain values."""
+        return explain(self.plan, settings(self.pipeline, master))
+
+    def preview(
+        self,
+        rows: int = 20,
+        scan: int = 1000,
+        spark: SparkSession | None = None,
+        master: str = DEFAULT_MASTER,
+        debug: bool = False,
+    ) -> Preview:
+        """Rows made of the newest records; no position moves and nothing is written."""
+        from headrace.runtime.preview import preview
+
+        pipeline = self.pipeline
+        if spark is not None:
+            return preview(pipeline, adopt(spark), rows, scan)
+        folder = self.project.ensure(self.project.states)
+        session = start(settings(pipeline, master), folder / "preview.log", debug)
+        try:
+            return preview(pipeline, session, rows, scan)
+        finally:
+            session.stop()
+
+    def run(
+        self,
+        spark: SparkSession | None = None,
+        master: str = DEFAULT_MASTER,
+        once: bool = False,
+        on_event: Listener | None = None,
+        debug: bool = False,
+    ) -> Summary:
+        """Run until it ends; a stream ends when it is stopped, or with `once` when all is read."""
+        return self.prepare(spark, master, once, on_event, debug).wait()
+
+    def prepare(
+        self,
+        spark: SparkSession | None = None,
+        master: str = DEFAULT_MASTER,
+        once: bool = False,
+        on_event: Listener | None = None,
+        debug: bool = False,
+    ) -> Run:
+        """A run that is not started yet: `start` it beside other work, or `wait` for its end."""
+        from headrace.runtime.engine import Engine
+
+        listener = on_event or (lambda _event: None)
+        return Run(Engine(self.plan, self.project, listener, spark, master, once, debug))
+
+    @property
+    def state(self) -> PipelineState:
+        return PipelineState(self.project.state(self.pipeline.name))
+
+
+class Run:
+    """One run of a pipeline."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._thread: threading.Thread | None = None
+        self._result: Summary | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> Run:
+        """In a thread of its own; `wait` gives its result or raises its error."""
+        self._thread = threading.Thread(target=self._work, name="headrace-run", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Finish the batch in hand and end. Returns at once; `wait` for the end."""
+        self._engine.stop()
+
+    @property
+    def active(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self) -> Summary:
+        """Until the end; a run that was not started is run here, in the caller's thread."""
+        if self._thread is None:
+            return self._engine.run()  # type: ignore[no-any-return]
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        assert self._result is not None
+        return self._result
+
+    def _work(self) -> None:
+        try:
+            self._result = self._engine.run()
+        except BaseException as error:
+            self._failure = error
+
+
+def load(path: str | Path) -> Definition:
+    """Read a pipeline file. Raises only when there is no such text; ask `check` for its faults."""
+    return Definition(Path(path))

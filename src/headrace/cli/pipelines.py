@@ -1,0 +1,257 @@
+"""`headrace check`, `explain`, `preview`, `run`, `status`, `new`: pipelines from file to lag."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli import output
+from headrace.errors import EXIT_DEFINITION, DefinitionError
+from headrace.spans import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from headrace.api import Run
+
+FileArgument = Annotated[Path, typer.Argument(help="A pipeline file.")]
+MasterOption = Annotated[
+    str,
+    typer.Option("--master", help="Spark master: local[*], spark://host:port, yarn, k8s://…"),
+]
+_LOCAL = "local[*]"
+
+
+class CheckFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("check", rich_help_panel="Pipelines")(check)
+    app.command("explain", rich_help_panel="Pipelines")(explain)
+    app.command("preview", rich_help_panel="Pipelines")(preview)
+    app.command("run", rich_help_panel="Pipelines")(run)
+    app.command("status", rich_help_panel="Pipelines")(status)
+    app.command("new", rich_help_panel="Pipelines")(new)
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Pipeline files, or folders of them.")],
+    form: Annotated[
+        CheckFormat, typer.Option("--format", help="How to print what is found.")
+    ] = CheckFormat.TEXT,
+) -> None:
+    """Report every fault of pipeline files, without starting anything."""
+    from headrace.api import load
+
+    found: list[Diagnostic] = []
+    for path in _expand(files):
+        faults = load(path).check()
+        found += faults
+        if not faults:
+            output.note(f"{path}: ok")
+    _print_diagnostics(found, form)
+    if any(fault.severity is Severity.ERROR for fault in found):
+        raise typer.Exit(EXIT_DEFINITION)
+
+
+def _expand(paths: list[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+        if not inside:
+            raise DefinitionError(f"there is no pipeline file in {path}", hint="name a .yaml file")
+        files += inside
+    return files
+
+
+def _print_diagnostics(found: list[Diagnostic], form: CheckFormat) -> None:
+    if form is CheckFormat.JSON:
+        rows = [
+            {
+                "file": fault.span.file,
+                "line": fault.span.line,
+                "column": fault.span.column,
+                "code": fault.code,
+                "severity": str(fault.severity),
+                "message": fault.message,
+                "hint": fault.hint,
+            }
+            for fault in found
+        ]
+        output.emit_value(rows, output.Format.JSON)
+        return
+    for fault in found:
+        if form is CheckFormat.GITHUB:
+            where = f"file={fault.span.file},line={fault.span.line},col={fault.span.column}"
+            print(f"::{fault.severity} {where},title={fault.code}::{fault.message}")
+        else:
+            print(fault)
+
+
+def explain(
+    file: FileArgument,
+    master: MasterOption = _LOCAL,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Print what a pipeline will do, each setting with its origin, and what it promises."""
+    from headrace.api import load
+
+    story = load(file).explain(master)
+    if form is output.Format.TABLE:
+        print("\n".join(_story(story)))
+    else:
+        output.emit_value(story, form)
+
+
+def _story(story: dict[str, Any]) -> Iterator[str]:
+    yield f"{story['pipeline']} ({story['mode']})"
+    yield from _section("before the first batch", story["before"])
+    for query in story["queries"]:
+        yield ""
+        yield f"query {query['name']}"
+        for stage in query["stages"]:
+            yield f"  {stage['stage']:<9} {stage['does']}"
+            yield from _settings(stage["settings"], " " * 12)
+    yield from _section("position", story["position"])
+    promises = [f"{p['delivered']}: {p['target']} ({p['because']})" for p in story["promise"]]
+    yield from _section("promise", promises)
+    yield ""
+    yield "Spark"
+    yield from _settings(story["spark"], "  ")
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    yield ""
+    yield title
+    yield from (f"  {line}" for line in lines)
+
+
+def _settings(settings: list[dict[str, str]], indent: str) -> Iterator[str]:
+    width = max((len(s["name"]) + len(s["value"]) for s in settings), default=0) + 3
+    for setting in settings:
+        yield f"{indent}{setting['name'] + ' = ' + setting['value']:<{width}}  {setting['origin']}"
+
+
+def preview(
+    file: FileArgument,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 20,
+    scan: Annotated[
+        int, typer.Option("--scan", min=1, help="How many of the newest records to look at.")
+    ] = 1000,
+    master: MasterOption = _LOCAL,
+    form: output.FormatOption = output.Format.TABLE,
+) -> None:
+    """Show rows made of the newest records; nothing is written and no position moves."""
+    from headrace.api import load
+    from headrace.cli.main import debugging
+
+    definition = load(file)
+    _show_warnings(definition.check())
+    output.note("starting Spark …")
+    found = definition.preview(rows, scan, master=master, debug=debugging())
+    output.emit_rows(found.rows, found.columns, form)
+    for bad in found.bad:
+        place = f"{bad.topic}[{bad.partition}]@{bad.offset}"
+        output.warn(f"{place} {bad.error}: {bad.message}")
+    output.note(
+        f"{len(found.rows)} rows of the newest {found.scanned:,} records"
+        + (f", {len(found.bad)} bad" if found.bad else "")
+    )
+
+
+def run(
+    file: FileArgument,
+    once: Annotated[
+        bool, typer.Option("--once", help="A stream: read all that is there now, and end.")
+    ] = False,
+    master: MasterOption = _LOCAL,
+    style: Annotated[
+        str, typer.Option("--progress", help="auto, live, plain, json or none.")
+    ] = "auto",
+) -> None:
+    """Run a pipeline; Ctrl-C or SIGTERM finishes the batch in hand and stops."""
+    from headrace.api import load
+    from headrace.cli.main import debugging
+    from headrace.cli.progress import Style, showing
+
+    try:
+        chosen = Style(style)
+    except ValueError:
+        raise typer.BadParameter(f"--progress is one of {', '.join(Style)}") from None
+    definition = load(file)
+    _show_warnings(definition.check())
+    with showing(chosen) as listener:
+        running = definition.prepare(master=master, once=once, on_event=listener, debug=debugging())
+        with _signals(running):
+            running.wait()
+
+
+def _show_warnings(found: list[Diagnostic]) -> None:
+    output.show_diagnostics([fault for fault in found if fault.severity is Severity.WARNING])
+
+
+@contextmanager
+def _signals(running: Run) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM stops in order; a second Ctrl-C ends the process at once."""
+    pressed: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        if pressed and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        pressed.append(number)
+        running.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def status(form: output.FormatOption = output.Format.TABLE) -> None:
+    """List the pipelines of this folder: running or not, position, lag, rate, dead letters."""
+    from headrace.project import Project
+    from headrace.runtime.status import reports
+
+    found = reports(Project.find())
+    columns = ("pipeline", "state", "mode", "records", "written", "dead_letters", "lag", "rate")
+    output.emit_rows([asdict(report) for report in found], (*columns, "last_batch"), form)
+    for report in found:
+        if report.error and form is output.Format.TABLE:
+            output.note(f"{report.pipeline}: {report.error}")
+    if not found:
+        output.note("no pipeline has been run in this folder yet")
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="The pipeline's name; NAME.yaml is written.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
+) -> None:
+    """Begin a pipeline: a commented file to fill in."""
+    from importlib import resources
+
+    from headrace.frontend.options import name_fault
+
+    fault = name_fault(name)
+    if fault:
+        raise DefinitionError(f"the name {fault}")
+    path = Path(f"{name}.yaml")
+    if path.exists() and not force:
+        raise DefinitionError(f"{path} exists already", hint="choose another name, or add --force")
+    text = (resources.files("headrace.cli") / "template.yaml").read_text(encoding="utf-8")
+    path.write_text(text.replace("NAME", name), encoding="utf-8")
+    output.note(f"{path} is written; edit it, then:")
+    for verb in ("check", "explain", "preview", "run"):
+        output.note(f"  headrace {verb} {path}")

@@ -1,0 +1,173 @@
+"""How a run looks while it runs: a live panel on a terminal, a line a second elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli import output
+from headrace.runtime.progress import (
+    BatchDone,
+    Event,
+    Listener,
+    Retrying,
+    Started,
+    Stopping,
+    Summary,
+    Warned,
+)
+
+
+class Style(StrEnum):
+    AUTO = "auto"
+    LIVE = "live"
+    PLAIN = "plain"
+    JSON = "json"
+    NONE = "none"
+
+
+@contextmanager
+def showing(style: Style) -> Iterator[Listener]:
+    """A listener that shows what it is told, for as long as the block lasts."""
+    if style is Style.AUTO:
+        style = Style.LIVE if output.stderr.is_terminal else Style.PLAIN
+    if style is Style.NONE:
+        yield lambda _event: None
+    elif style is Style.JSON:
+        yield _json
+    elif style is Style.PLAIN:
+        yield _Plain()
+    else:
+        with _LivePanel() as panel:
+            yield panel
+
+
+def _json(event: Event) -> None:
+    body = asdict(event)
+    if isinstance(event, BatchDone):
+        body["positions"] = [
+            {"topic": topic, "partition": partition, "offset": offset}
+            for (topic, partition), offset in event.positions.items()
+        ]
+    print(json.dumps({"event": type(event).__name__, **body}), file=sys.stderr, flush=True)
+
+
+class Totals:
+    """Sums over a run; the rate is that of the last seconds, by finished batches."""
+
+    WINDOW_SECONDS = 10
+
+    def __init__(self) -> None:
+        self.records = self.written = self.bad = self.batches = 0
+        self.lag: int | None = None
+        self._recent: list[tuple[float, int]] = [(time.monotonic(), 0)]
+
+    def add(self, event: BatchDone) -> None:
+        self.batches += 1
+        self.written += event.written
+        if event.counts_input:
+            self.records += event.records
+            self.bad += event.bad
+            self.lag = event.lag
+        now = time.monotonic()
+        self._recent = [(at, n) for at, n in self._recent if now - at < self.WINDOW_SECONDS]
+        self._recent.append((now, event.records if event.counts_input else 0))
+
+    @property
+    def rate(self) -> float:
+        first = self._recent[0][0]
+        seconds = max(time.monotonic() - first, 0.001)
+        return sum(records for _, records in self._recent[1:]) / seconds
+
+
+class _Plain:
+    EVERY_SECONDS = 1.0
+
+    def __init__(self) -> None:
+        self._totals = Totals()
+        self._last = 0.0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, BatchDone):
+            self._totals.add(event)
+            if time.monotonic() - self._last >= self.EVERY_SECONDS:
+                self._last = time.monotonic()
+                output.note(_line(self._totals))
+        else:
+            _say(event)
+
+
+class _LivePanel:
+    def __init__(self) -> None:
+        self._totals = Totals()
+        self._live = Live(console=output.stderr, refresh_per_second=8, transient=True)
+        self._note = "starting Spark …"
+
+    def __enter__(self) -> _LivePanel:
+        self._live.start()
+        self._live.update(self._panel())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, BatchDone):
+            self._totals.add(event)
+            self._note = f"batch {event.batch} took {event.seconds:.1f} s"
+        elif isinstance(event, Started):
+            self._note = "running; Ctrl-C finishes the batch in hand and stops"
+        elif isinstance(event, Stopping):
+            self._note = "finishing the batch in hand …"
+        else:
+            _say(event)
+        self._live.update(self._panel())
+
+    def _panel(self) -> Table:
+        totals = self._totals
+        table = Table(box=None, pad_edge=False)
+        figures = {
+            "records in": f"{totals.records:,}",
+            "rows out": f"{totals.written:,}",
+            "dead letters": f"{totals.bad:,}",
+            "lag": "-" if totals.lag is None else f"{totals.lag:,}",
+            "records/s": f"{totals.rate:,.0f}",
+        }
+        for name in figures:
+            table.add_column(name, justify="right", min_width=12, header_style="bold")
+        table.add_row(*figures.values())
+        table.caption = Text(self._note, style="dim")
+        return table
+
+
+def _line(totals: Totals) -> str:
+    lag = "-" if totals.lag is None else f"{totals.lag:,}"
+    return (
+        f"in {totals.records:,}  out {totals.written:,}  dead letters {totals.bad:,}  "
+        f"lag {lag}  {totals.rate:,.0f}/s"
+    )
+
+
+def _say(event: Event) -> None:
+    if isinstance(event, Started):
+        output.note(f"{event.pipeline}: running (started in {event.seconds:.1f} s)")
+    elif isinstance(event, Retrying):
+        output.warn(f"{event.reason}; trying again in {event.pause:.0f} s")
+    elif isinstance(event, Stopping):
+        output.note("finishing the batch in hand …")
+    elif isinstance(event, Warned):
+        output.warn(event.text)
+    elif isinstance(event, Summary):
+        output.note(
+            f"{event.pipeline}: {event.records:,} records in, {event.written:,} rows out, "
+            f"{event.bad:,} bad records, {event.batches:,} batches, {event.seconds:.1f} s"
+        )

@@ -1,0 +1,158 @@
+"""Run a plan as an incremental batch.
+
+    1. find     where each source was left, and where its topics end now
+    2. write    each query over exactly that range
+    3. store    the new positions, in one commit
+    4. publish  them to the groups
+
+A crash before 3 leaves the old positions, and the next run reads the range again, with whatever has
+come since. Between 3 and 4 only what Kafka's tools show is late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import DataLoss
+from headrace.model.pipeline import Mode
+from headrace.plan.stages import Plan, Query
+from headrace.runtime import failures, rows, writing
+from headrace.runtime.positions import GroupPositions, OffsetsTable, begins, ends
+from headrace.runtime.prepare import Clusters
+from headrace.runtime.progress import BatchDone, Listener, Offsets, Warned
+from headrace.runtime.state import PipelineState
+from headrace.sinks.writer import Batch
+from headrace.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Range:
+    """The records of one source that a run covers: from `start` up to, and not with, `end`."""
+
+    start: Offsets
+    end: Offsets
+
+    @property
+    def records(self) -> int:
+        return sum(self.end[key] - self.start[key] for key in self.end)
+
+
+class BatchRun:
+    """One run of a batch. It cannot be stopped in the middle: it ends by itself."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        state: PipelineState,
+        positions: GroupPositions,
+        clusters: Clusters,
+        listener: Listener,
+    ) -> None:
+        self._plan = plan
+        self._spark = spark
+        self._table = OffsetsTable(spark, state.offsets)
+        self._generation = state.generation
+        self._positions = positions
+        self._clusters = clusters
+        self._tell = listener
+
+    def stop(self) -> None:
+        self._tell(Warned("a batch ends by itself; it is not stopped half-way"))
+
+    def run(self) -> None:
+        stored = self._table.read()
+        ranges = {  # 1
+            source.name: self._range(source, stored.get(source.name, {}))
+            for source in self._plan.sources
+        }
+        if any(found.records for found in ranges.values()):
+            done = [self._write(query, ranges) for query in self._plan.queries]  # 2
+            ended = {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()}
+            self._table.write(ended)  # 3
+        else:
+            done = []
+        for query in self._plan.queries:  # 4
+            self._positions.moved(query.name, _merged(ranges, query))
+        for report in done:
+            self._tell(report)
+
+    def _range(self, source: KafkaSource, stored: Offsets) -> Range:
+        first, last = begins(self._clusters, source), ends(self._clusters, source)
+        fresh = first if source.first_offset(Mode.BATCH).value == "earliest" else last
+        # A partition that was not there when positions were stored is read from its beginning.
+        unknown = first if stored else fresh
+        start = {key: stored.get(key, unknown[key]) for key in last}
+        lost = {key: first[key] - at for key, at in start.items() if at < first[key]}
+        if lost:
+            self._report_loss(source, start, lost)
+        start = {key: min(max(at, first[key]), last[key]) for key, at in start.items()}
+        return Range(start, last)
+
+    def _report_loss(
+        self, source: KafkaSource, start: Offsets, lost: Mapping[tuple[str, int], int]
+    ) -> None:
+        detail = ", ".join(
+            f"{topic}[{partition}] offsets {start[topic, partition]} to "
+            f"{start[topic, partition] + count - 1} ({count} records)"
+            for (topic, partition), count in sorted(lost.items())
+        )
+        if source.options["on_data_loss"] == "fail":
+            raise DataLoss(detail)
+        self._tell(Warned(f"lost before they were read, and passed over: {detail}"))
+
+    def _write(self, query: Query, ranges: Mapping[str, Range]) -> BatchDone:
+        from pyspark.sql import Observation
+
+        began = time.monotonic()
+        raw = {
+            source.name: source.batch(
+                self._spark,
+                by_topic(ranges[source.name].start),
+                by_topic(ranges[source.name].end),
+            )
+            for source in query.sources
+        }
+        seen: dict[str, Observation] = {}
+        frame = rows.build(
+            self._spark, query, raw, lambda name: seen.setdefault(name, Observation(name))
+        )
+        try:
+            writing.write(query, self._plan.pipeline.name, frame, Batch(None, self._generation))
+        except Exception as error:
+            servers = query.sources[0].bootstrap
+            raise failures.translate(
+                error, f"running {self._plan.pipeline.name}", servers
+            ) from error
+        inputs = [seen[rows.INPUT_COUNTS + source.name].get for source in query.sources]
+        return BatchDone(
+            query=query.name,
+            batch=0,
+            records=sum(counts["records"] for counts in inputs),
+            written=seen[rows.OUTPUT_COUNTS].get["written"],
+            bad=sum(counts["bad"] for counts in inputs),
+            seconds=time.monotonic() - began,
+            lag=0,
+            counts_input=query.name == self._plan.queries[0].name,
+            positions=_merged(ranges, query),
+        )
+
+
+def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """As Spark's Kafka reader wants them."""
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[partition] = offset
+    return found
+
+
+def _merged(ranges: Mapping[str, Range], query: Query) -> Offsets:
+    return {
+        key: offset for source in query.sources for key, offset in ranges[source.name].end.items()
+    }

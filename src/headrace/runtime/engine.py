@@ -1,0 +1,207 @@
+"""Run a plan from start to end: the whole of a run on one screen.
+
+1. lock     one process a pipeline
+2. prepare  the brokers answer, the topics are there
+3. spark    a session, ours or the caller's
+4. run      as a stream or a batch, reporting each batch and keeping `status.json`
+5. leave    the status says how it ended, and a session of ours is closed
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from headrace.errors import HeadraceError
+from headrace.model.pipeline import Mode
+from headrace.plan.stages import Plan
+from headrace.project import Project
+from headrace.runtime import failures, session
+from headrace.runtime.batch import BatchRun
+from headrace.runtime.positions import GroupPositions
+from headrace.runtime.prepare import Clusters, prepare
+from headrace.runtime.progress import BatchDone, Event, Listener, Started, Summary, Warned
+from headrace.runtime.state import PipelineState, Status
+from headrace.runtime.streaming import StreamRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Stop = Callable[[], None]
+
+
+class Engine:
+    """One run of one plan. `run` blocks; `stop` may be called from a signal handler meanwhile."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        project: Project,
+        listener: Listener,
+        spark: SparkSession | None = None,
+        master: str = session.DEFAULT_MASTER,
+        once: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._state = PipelineState(project.ensure(project.state(plan.pipeline.name)))
+        self._listener = listener
+        self._spark = spark
+        self._master = master
+        self._once = once
+        self._debug = debug
+        self._stop_requested = False
+        self._stop: Stop | None = None
+
+    def stop(self) -> None:
+        self._stop_requested = True
+        if self._stop is not None:
+            self._stop()
+
+    def run(self) -> Summary:
+        began = time.monotonic()
+        pipeline = self._plan.pipeline
+        with ExitStack() as stack:
+            stack.enter_context(self._state.lock(pipeline.name))  # 1
+            report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
+            clusters = Clusters()
+            prepare(self._plan, clusters)  # 2
+            spark = stack.enter_context(self._session())  # 3
+            report(Started(pipeline.name, time.monotonic() - began))
+            positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
+            run: StreamRun | BatchRun
+            if pipeline.mode is Mode.STREAM:
+                run = StreamRun(self._plan, spark, self._state, positions, report, self._once)
+            else:
+                run = BatchRun(self._plan, spark, self._state, positions, clusters, report)
+            self._stop = run.stop
+            if not self._stop_requested:
+                run.run()  # 4
+            summary = report.summary(time.monotonic() - began)
+            report(summary)
+        return summary
+
+    @contextmanager
+    def _session(self) -> Iterator[SparkSession]:
+        if self._spark is not None:
+            yield session.adopt(self._spark)
+            return
+        settings = session.settings(self._plan.pipeline, self._master)
+        spark = session.start(settings, self._state.log, self._debug)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+class _Reporter:
+    """Passes events on, and keeps the sums and `status.json` up to date as they come."""
+
+    def __init__(self, plan: Plan, state: PipelineState, listener: Listener) -> None:
+        self._state = state
+        self._listener = listener
+        self._groups = {
+            (source.bootstrap, topic): source.group
+            for source in plan.sources
+            for topic in source.topics
+        }
+        before = state.read_status()
+        self._status = Status(plan.pipeline.name, str(plan.pipeline.mode), str(plan.pipeline.file))
+        if before is not None:
+            # What earlier runs have done counts on; it is the pipeline's sum, not the run's.
+            self._status.records, self._status.written = before.records, before.written
+            self._status.dead_letters, self._status.batches = before.dead_letters, before.batches
+            self._status.positions, self._status.last_batch = before.positions, before.last_batch
+        self._status.pid = os.getpid()
+        self._status.started = _now()
+        self._run = Summary(plan.pipeline.name, 0, 0, 0, 0, 0.0)
+        state.write_status(self._status)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._status.state = "running"
+            self._state.write_status(self._status)
+        elif isinstance(event, BatchDone):
+            self._add(event)
+        self._listener(event)
+
+    def summary(self, seconds: float) -> Summary:
+        run = self._run
+        return Summary(run.pipeline, run.batches, run.records, run.written, run.bad, seconds)
+
+    def ended(self, error: HeadraceError | None) -> None:
+        self._status.state = "failed" if error else "stopped"
+        self._status.ended = _now()
+        self._status.error = f"{error.code}: {error}" if error else None
+        self._state.write_status(self._status)
+
+    def _add(self, event: BatchDone) -> None:
+        run, status = self._run, self._status
+        # Where several queries read one source, its records are counted once.
+        records = event.records if event.counts_input else 0
+        bad = event.bad if event.counts_input else 0
+        self._run = Summary(
+            run.pipeline,
+            run.batches + 1,
+            run.records + records,
+            run.written + event.written,
+            run.bad + bad,
+            0.0,
+        )
+        status.batches += 1
+        status.records += records
+        status.written += event.written
+        status.dead_letters += bad
+        status.last_batch = {
+            "at": _now(),
+            "query": event.query,
+            "batch": event.batch,
+            "records": event.records,
+            "written": event.written,
+            "dead_letters": event.bad,
+            "seconds": round(event.seconds, 3),
+        }
+        self._keep_positions(event)
+        self._state.write_status(status)
+
+    def _keep_positions(self, event: BatchDone) -> None:
+        if not event.counts_input:
+            return
+        known = {(each["topic"], each["partition"]): each for each in self._status.positions}
+        servers = {topic: (bootstrap, group) for (bootstrap, topic), group in self._groups.items()}
+        for (topic, partition), offset in event.positions.items():
+            bootstrap, group = servers.get(topic, ("", ""))
+            known[topic, partition] = {
+                "bootstrap": bootstrap,
+                "group": group,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+            }
+        self._status.positions = [known[key] for key in sorted(known)]
+
+
+@contextmanager
+def _reporting(plan: Plan, state: PipelineState, listener: Listener) -> Iterator[_Reporter]:
+    reporter = _Reporter(plan, state, listener)
+    try:
+        yield reporter
+    except HeadraceError as error:
+        reporter.ended(error)
+        raise
+    except Exception as error:
+        known = failures.translate(error, f"running {plan.pipeline.name}")
+        reporter.ended(known)
+        raise known from error
+    except BaseException:
+        reporter.ended(None)
+        raise
+    reporter.ended(None)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,116 @@
+"""Where pipelines stand: shown to Kafka's tools as group offsets, and kept for batch runs in Delta.
+
+A group is only ever written, never read back: the checkpoint of a stream and the table of a batch
+are the truth, and somebody who resets the group must not move a pipeline by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.admin import groups, topics
+from headrace.admin import offsets as partition_offsets
+from headrace.errors import HeadraceError
+from headrace.plan.stages import Plan
+from headrace.runtime.prepare import Clusters
+from headrace.runtime.progress import Offsets
+from headrace.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class GroupPositions:
+    """Publishes how far a run has come. Never stops it: a group that cannot be written is a
+    warning.
+    """
+
+    def __init__(self, plan: Plan, clusters: Clusters, warn: Callable[[str], None]) -> None:
+        self._sources = plan.sources
+        self._queries = {
+            source.name: [
+                query.name
+                for query in plan.queries
+                if source.name in {reader.name for reader in query.sources}
+            ]
+            for source in plan.sources
+        }
+        self._clusters = clusters
+        self._warn = warn
+        self._by_query: dict[str, dict[tuple[str, int], int]] = {}
+        self._published: dict[str, Offsets] = {}
+        self._warned = False
+
+    def moved(self, query: str, positions: Offsets) -> None:
+        """A query has finished a batch that ends at `positions`."""
+        self._by_query.setdefault(query, {}).update(positions)
+        for source in self._sources:
+            self._publish(source)
+
+    def of(self, source: KafkaSource) -> Offsets:
+        """A source's position: where the slowest of the queries that read it stands."""
+        readers = self._queries[source.name]
+        known = [self._by_query[name] for name in readers if name in self._by_query]
+        if len(known) < len(readers):
+            return {}
+        keys = {key for each in known for key in each if key[0] in source.topics}
+        return {key: min(each[key] for each in known if key in each) for key in keys}
+
+    def _publish(self, source: KafkaSource) -> None:
+        positions = self.of(source)
+        if not positions or self._published.get(source.name) == positions:
+            return
+        try:
+            groups.commit(self._clusters.at(source.bootstrap), source.group, positions)
+            self._published[source.name] = positions
+        except HeadraceError as error:
+            if not self._warned:
+                self._warn(f"the position is not shown in group {source.group}: {error}")
+            self._warned = True
+
+
+class OffsetsTable:
+    """The Delta table of a batch pipeline: `topic`, `partition`, `max_offset` (the last one done).
+
+    It is replaced as a whole in one commit, so a reader never sees half of a run.
+    """
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self._spark = spark
+        self._path = path
+
+    def read(self) -> dict[str, dict[tuple[str, int], int]]:
+        """The next offset to read, by source and partition; empty before the first run."""
+        if not (self._path / "_delta_log").exists():
+            return {}
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        for row in self._spark.read.format("delta").load(str(self._path)).collect():
+            found.setdefault(row.source, {})[row.topic, row.partition] = row.max_offset + 1
+        return found
+
+    def write(self, positions: Mapping[str, Offsets]) -> None:
+        """Store that everything below `positions` is done."""
+        data = [
+            (topic, partition, offset - 1, source)
+            for source, offsets in sorted(positions.items())
+            for (topic, partition), offset in sorted(offsets.items())
+        ]
+        schema = "topic STRING, partition INT, max_offset BIGINT, source STRING"
+        table = self._spark.createDataFrame(data, schema).coalesce(1)
+        table.write.format("delta").mode("overwrite").save(str(self._path))
+
+
+def ends(clusters: Clusters, source: KafkaSource) -> Offsets:
+    """The end of every partition of a source, as far as committed records go."""
+    cluster = clusters.at(source.bootstrap)
+    keys = [key for topic in source.topics for key in topics.keys(cluster, topic)]
+    return partition_offsets.latest(cluster, keys, stable=True)
+
+
+def begins(clusters: Clusters, source: KafkaSource) -> Offsets:
+    """The oldest record still there, of every partition of a source."""
+    cluster = clusters.at(source.bootstrap)
+    keys = [key for topic in source.topics for key in topics.keys(cluster, topic)]
+    return partition_offsets.earliest(cluster, keys)

@@ -1,0 +1,35 @@
+"""Before the first batch: brokers answer, source topics exist, topics to write are made.
+
+A pipeline whose address or topic is wrong must say so at once, and not look healthy while it waits.
+"""
+
+from __future__ import annotations
+
+from headrace.admin import client, topics
+from headrace.admin.client import Cluster
+from headrace.plan.stages import EnsureTopic, Plan
+
+
+class Clusters:
+    """The clusters of a plan, each connected to once and when first needed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Cluster] = {}
+
+    def at(self, bootstrap: str) -> Cluster:
+        if bootstrap not in self._known:
+            self._known[bootstrap] = client.connect(bootstrap)
+        return self._known[bootstrap]
+
+
+def prepare(plan: Plan, clusters: Clusters) -> None:
+    """Raises the error of the first stage that cannot be satisfied."""
+    for stage in dict.fromkeys(plan.prepare):
+        _ensure(stage, clusters.at(stage.bootstrap))
+
+
+def _ensure(stage: EnsureTopic, cluster: Cluster) -> None:
+    if stage.create:
+        topics.ensure(cluster, stage.topic)
+    elif not topics.exists(cluster, stage.topic):
+        raise topics.unknown(cluster, stage.topic)

@@ -1,0 +1,82 @@
+"""Look at what a pipeline makes of its newest records. Reads a bounded range and moves nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.formats.carried import COLUMN
+from headrace.model.pipeline import Pipeline
+from headrace.plan.planner import preview_query
+from headrace.runtime import rows
+from headrace.runtime.batch import by_topic
+from headrace.runtime.positions import begins, ends
+from headrace.runtime.prepare import Clusters
+from headrace.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class BadRow:
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """`rows` are at most as many as were asked for; `scanned` records were read to find them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    bad: tuple[BadRow, ...]
+    scanned: int
+
+
+def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int = 1000) -> Preview:
+    """The first `limit` rows made of the newest `scan` records of each source, and the bad ones."""
+    clusters = Clusters()
+    query = preview_query(pipeline)
+    raw: dict[str, DataFrame] = {}
+    scanned = 0
+    for source in query.sources:
+        start, end = _newest(clusters, source, scan)
+        scanned += sum(end[key] - start[key] for key in end)
+        raw[source.name] = source.batch(spark, by_topic(start), by_topic(end))
+    bad = [row for source in query.sources for row in _bad(source, raw[source.name], limit)]
+    frame = rows.build(spark, query, raw)
+    shown = rows.good(frame) if query.carried else frame
+    columns = tuple(column for column in shown.columns if column != COLUMN)
+    found = tuple(json.loads(line) for line in _json_lines(shown, limit))
+    return Preview(columns, found, tuple(bad), scanned)
+
+
+def _newest(
+    clusters: Clusters, source: KafkaSource, scan: int
+) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+    first, last = begins(clusters, source), dict(ends(clusters, source))
+    share = max(scan // max(len(last), 1), 1)
+    return {key: max(first[key], end - share) for key, end in last.items()}, last
+
+
+def _bad(source: KafkaSource, raw: DataFrame, limit: int) -> list[BadRow]:
+    if source.bad_data == "fail":
+        return []
+    names = ("topic", "partition", "offset", "error", "message")
+    found = rows.bad(source.decode(raw)).selectExpr(*(f"{COLUMN}.{name}" for name in names))
+    return [BadRow(*row) for row in found.limit(limit).collect()]
+
+
+def _json_lines(shown: DataFrame, limit: int) -> list[str]:
+    from pyspark.sql.functions import struct, to_json
+
+    if not shown.columns:
+        return []
+    everything = struct(*(shown[f"`{name}`"] for name in shown.columns))
+    lines = shown.limit(limit).select(to_json(everything, {"ignoreNullFields": "false"}))
+    return [row[0] for row in lines.collect()]

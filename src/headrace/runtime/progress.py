@@ -1,0 +1,73 @@
+"""What a run tells while it runs. Values only: the command line and notebooks decide how to show
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+# By topic and partition.
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Started:
+    """The queries run, or a batch run has found where to begin."""
+
+    pipeline: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch is written and its position stored.
+
+    `records` came in, `written` rows went out (of one table, to however many sinks), `bad` records
+    were set aside; what is missing was filtered out. `lag` is what waits in the topics.
+    """
+
+    query: str
+    batch: int
+    records: int
+    written: int
+    bad: int
+    seconds: float
+    lag: int | None
+    counts_input: bool = True
+    positions: Offsets = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Retrying:
+    """A failure that may pass; the run goes on from its checkpoint after a pause."""
+
+    reason: str
+    attempt: int
+    pause: float
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Asked to end; the batch in hand is finished first."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    text: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run that has ended in order."""
+
+    pipeline: str
+    batches: int
+    records: int
+    written: int
+    bad: int
+    seconds: float
+
+
+Event = Started | BatchDone | Retrying | Stopping | Warned | Summary
+Listener = Callable[[Event], None]

@@ -1,0 +1,127 @@
+"""The Spark session that pipelines run in: started by us, or brought by the caller.
+
+`settings` needs no Spark, so `explain` can show what a session will be started with. The JVM's own
+output goes to a file from its first line on; nothing of it reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.cluster import jars, java
+from headrace.errors import SparkFailed
+from headrace.model.pipeline import Pipeline
+from headrace.spec import Setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+
+
+def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting, ...]:
+    """What Spark is started with, the pipeline's own properties last."""
+    ours = [
+        Setting("spark.master", master, "--master"),
+        Setting("spark.app.name", f"headrace {pipeline.name}", "the pipeline's name"),
+        Setting("spark.sql.session.timeZone", "UTC", "times mean the same on every machine"),
+        Setting("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", "Delta"),
+        Setting(
+            "spark.sql.catalog.spark_catalog",
+            "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "Delta",
+        ),
+        Setting("spark.speculation", "false", "a record must not be written by two tasks at once"),
+        Setting("spark.ui.enabled", "false", "no open port that nobody asked for"),
+    ]
+    if master.startswith("local"):
+        cores = str(os.cpu_count() or 2)
+        ours += [
+            Setting("spark.driver.bindAddress", "127.0.0.1", "local master"),
+            Setting("spark.driver.host", "127.0.0.1", "local master"),
+            Setting("spark.sql.shuffle.partitions", cores, "local master: one a core"),
+        ]
+    own = pipeline.options["spark"] or {}
+    where = f"spark ({pipeline.options.at('spark')})"
+    kept = [setting for setting in ours if setting.name not in own]
+    return (*kept, *(Setting(name, value, where) for name, value in own.items()))
+
+
+def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> SparkSession:
+    """A new session on a new JVM. `log` gets what the JVM writes, unless `debug` shows it."""
+    java_home = java.find_java().parent.parent
+    paths = jars.ensure("spark")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("JAVA_HOME", str(java_home))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for setting in settings:
+        builder = builder.config(setting.name, setting.value)
+    builder = builder.config("spark.jars", ",".join(str(path) for path in paths))
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    builder = builder.config("spark.driver.extraJavaOptions", _java_options(log))
+    try:
+        with contextlib.nullcontext() if debug else _output_to(log):
+            session = builder.getOrCreate()
+    except Exception as error:
+        raise SparkFailed("starting Spark", f"{_last_line(error)}; its log: {log}") from error
+    if debug:
+        session.sparkContext.setLogLevel("INFO")
+    return session
+
+
+def adopt(spark: SparkSession) -> SparkSession:
+    """A session of the caller's own: a child with its own views, if it has what pipelines need."""
+    for name, class_name in _NEEDED.items():
+        if not _has_class(spark, class_name):
+            jar_list = ",".join(str(path) for path in jars.ensure("spark"))
+            raise SparkFailed(
+                "using the given SparkSession",
+                f"it has no {name} on its class path; start it with spark.jars={jar_list}",
+            )
+    return spark.newSession()
+
+
+_NEEDED = {
+    "Kafka connector": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "Delta": "io.delta.sql.DeltaSparkSessionExtension",
+}
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    # `spark.jars` are loaded by Spark's own loader, which py4j's plain look-up does not see.
+    return bool(spark._jvm.org.apache.spark.util.Utils.classIsLoadable(name))  # type: ignore[union-attr]
+
+
+def _java_options(log: Path) -> str:
+    config = resources.files("headrace.runtime") / "log4j2.properties"
+    return f'-Dlog4j2.configurationFile="{config}" -Dheadrace.log="{log}"'
+
+
+@contextlib.contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Children started inside write to the file; this process's own output comes back."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        for number, copy in enumerate(saved, start=1):
+            os.dup2(copy, number)
+            os.close(copy)
+
+
+def _last_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

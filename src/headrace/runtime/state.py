@@ -1,0 +1,103 @@
+"""A pipeline's folder under `.headrace/state/`: its lock, its checkpoints and its last report.
+
+generation         a random name, made with the folder; ids of an earlier life do not count
+lock               held while a process runs the pipeline, and holds that process's id
+checkpoint/NAME    Spark's checkpoint of one query of a stream
+offsets            the Delta table of a batch pipeline's positions
+status.json        the latest report, for `headrace status`; replaced whole, never half-written
+logs/spark.log     what the JVM says
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import AlreadyRunning
+
+
+@dataclass
+class Status:
+    """The latest report of a pipeline. `positions` are the next offsets to read, by group."""
+
+    pipeline: str
+    mode: str
+    file: str
+    state: str = "starting"
+    pid: int = 0
+    started: str | None = None
+    ended: str | None = None
+    batches: int = 0
+    records: int = 0
+    written: int = 0
+    dead_letters: int = 0
+    last_batch: dict[str, Any] | None = None
+    positions: list[dict[str, Any]] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class PipelineState:
+    folder: Path
+
+    @property
+    def generation(self) -> str:
+        file = self.folder / "generation"
+        if not file.exists():
+            file.write_text(uuid.uuid4().hex)
+        return file.read_text().strip()
+
+    def checkpoint(self, query: str) -> Path:
+        return self.folder / "checkpoint" / query
+
+    @property
+    def offsets(self) -> Path:
+        return self.folder / "offsets"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "logs" / "spark.log"
+
+    @contextlib.contextmanager
+    def lock(self, pipeline: str) -> Iterator[None]:
+        """Held for a whole run; the kernel frees it however the process ends."""
+        with (self.folder / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip()
+                raise AlreadyRunning(pipeline, int(holder) if holder.isdigit() else 0) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def running(self) -> bool:
+        """Whether a process holds the lock now."""
+        try:
+            with (self.folder / "lock").open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def read_status(self) -> Status | None:
+        try:
+            return Status(**json.loads((self.folder / "status.json").read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def write_status(self, status: Status) -> None:
+        new = self.folder / "status.json.new"
+        new.write_text(json.dumps(asdict(status), indent=2))
+        new.replace(self.folder / "status.json")

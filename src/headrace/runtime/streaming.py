@@ -1,0 +1,257 @@
+"""Run a plan as a stream: one Spark query for each of its queries, followed until the end.
+
+    start      every query from its own checkpoint
+    follow     report each finished batch, publish its position
+    stop       let the batch in hand finish and be committed, begin no other
+    restart    after a failure that may pass, from the checkpoints, with growing pauses
+
+Spark's own `stop` would interrupt a batch while it writes. So a batch is let through a gate, and
+once the run is stopping the gate is closed: a batch that finds it closed has written nothing yet.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import HeadraceError
+from headrace.plan.stages import Plan, Query
+from headrace.runtime import failures, rows, writing
+from headrace.runtime.positions import GroupPositions
+from headrace.runtime.progress import BatchDone, Listener, Retrying, Stopping
+from headrace.runtime.state import PipelineState
+from headrace.sinks.writer import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_SECONDS = 0.1
+COMMIT_SECONDS = 60
+# How long a run that makes no progress goes on trying before it gives up.
+PATIENCE_SECONDS = 600
+LONGEST_PAUSE = 30.0
+
+
+class _GateClosed(Exception):
+    """A batch was begun after the run was told to stop."""
+
+
+class _Gate:
+    """Counts batches that are being written, and lets no new one in once it is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._inside = 0
+        self._closed = False
+        self.last_written: dict[str, int] = {}
+        self.failures: list[BaseException] = []
+
+    def through(self, query: str, batch: int, write: Callable[[], None]) -> None:
+        with self._lock:
+            if self._closed:
+                raise _GateClosed
+            self._inside += 1
+        try:
+            write()
+            self.last_written[query] = batch
+        except BaseException as error:
+            # Spark keeps only the text of what is raised here, so the error itself is kept.
+            self.failures.append(error)
+            raise
+        finally:
+            with self._lock:
+                self._inside -= 1
+                self._lock.notify_all()
+
+    def close(self) -> None:
+        """Returns when no batch is being written and none will be."""
+        with self._lock:
+            self._closed = True
+            self._lock.wait_for(lambda: self._inside == 0)
+
+    def reopen(self) -> None:
+        self._closed = False
+        self.failures.clear()
+
+
+class StreamRun:
+    """One run of a stream. `stop` may be called from any thread or signal handler."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        state: PipelineState,
+        positions: GroupPositions,
+        listener: Listener,
+        once: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._spark = spark
+        self._state = state
+        self._positions = positions
+        self._tell = listener
+        self._once = once
+        self._gate = _Gate()
+        self._stop = threading.Event()
+        self._reported: dict[str, int] = {}
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def run(self) -> None:
+        """Blocks until the stream is stopped, has read all (`once`), or fails for good."""
+        attempt, last_progress = 0, time.monotonic()
+        while True:
+            before = dict(self._reported)
+            failure = self._attempt()
+            if failure is None:
+                return
+            if self._reported != before:
+                attempt, last_progress = 0, time.monotonic()
+            waited = time.monotonic() - last_progress
+            if not failure.retry or waited > PATIENCE_SECONDS:
+                raise failure
+            attempt += 1
+            pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE)
+            self._tell(Retrying(f"{failure.code} {failure}", attempt, pause))
+            if self._stop.wait(pause):
+                return
+
+    def _attempt(self) -> HeadraceError | None:
+        """Start, follow, and take down; the failure that ended it, if one did."""
+        self._gate.reopen()
+        running: dict[str, StreamingQuery] = {}
+        try:
+            for query in self._plan.queries:
+                running[query.name] = self._start(query)
+            self._follow(running)
+        except Exception as error:
+            return self._failure(error)
+        finally:
+            self._take_down(running)
+        return self._failure_of(running)
+
+    def _start(self, query: Query) -> StreamingQuery:
+        raw = {source.name: source.stream(self._spark) for source in query.sources}
+        frame = rows.build(self._spark, query, raw)
+        checkpoint = self._state.checkpoint(query.name)
+        writer = frame.writeStream.foreachBatch(self._writer(query))
+        writer = writer.queryName(f"{self._plan.pipeline.name}.{query.name}")
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        trigger_ms = self._plan.pipeline.options["trigger"]
+        if self._once:
+            writer = writer.trigger(availableNow=True)
+        elif trigger_ms:
+            writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
+        return writer.start()
+
+    def _writer(self, query: Query) -> Callable[[DataFrame, int], None]:
+        generation = self._state.generation
+        name = self._plan.pipeline.name
+
+        def write(batch_rows: DataFrame, batch_id: int) -> None:
+            batch = Batch(batch_id, generation)
+            self._gate.through(
+                query.name, batch_id, lambda: writing.write(query, name, batch_rows, batch)
+            )
+
+        return write
+
+    def _follow(self, running: dict[str, StreamingQuery]) -> None:
+        """Report progress until all have ended, one has failed, or a stop is asked for."""
+        while not self._stop.is_set():
+            for name, query in running.items():
+                self._report(name, query)
+            active = [query for query in running.values() if query.isActive]
+            if not active or any(query.exception() for query in running.values()):
+                return
+            self._stop.wait(POLL_SECONDS)
+        self._tell(Stopping())
+
+    def _take_down(self, running: dict[str, StreamingQuery]) -> None:
+        self._gate.close()
+        for name, query in running.items():
+            self._await_commit(name, query)
+            self._report(name, query)
+            query.stop()
+
+    def _await_commit(self, name: str, query: StreamingQuery) -> None:
+        """A batch that is written must also be committed, or it would be written again next time.
+
+        Spark reports a batch after it has committed it, so its report is what is awaited.
+        """
+        written = self._gate.last_written.get(name, -1)
+        deadline = time.monotonic() + COMMIT_SECONDS
+        while query.isActive and time.monotonic() < deadline:
+            last = _progress(query)
+            if (last is None and written < 0) or (last is not None and last["batchId"] >= written):
+                return
+            time.sleep(POLL_SECONDS)
+
+    def _report(self, name: str, query: StreamingQuery) -> None:
+        last = _progress(query)
+        if last is None:
+            return
+        if not last["numInputRows"] or last["batchId"] <= self._reported.get(name, -1):
+            return
+        for report in (json.loads(each.json) for each in query.recentProgress):
+            if report["numInputRows"] and report["batchId"] > self._reported.get(name, -1):
+                self._reported[name] = report["batchId"]
+                done = self._batch_done(name, report)
+                self._positions.moved(name, done.positions)
+                self._tell(done)
+
+    def _batch_done(self, name: str, report: dict[str, Any]) -> BatchDone:
+        counts = report.get("observedMetrics", {})
+        inputs = [value for key, value in counts.items() if key.startswith(rows.INPUT_COUNTS)]
+        positions = _offsets(report, "endOffset")
+        return BatchDone(
+            query=name,
+            batch=report["batchId"],
+            records=report["numInputRows"],
+            written=counts.get(rows.OUTPUT_COUNTS, {}).get("written", 0),
+            bad=sum(value["bad"] for value in inputs),
+            seconds=report["durationMs"].get("triggerExecution", 0) / 1000,
+            lag=_lag(report, positions),
+            counts_input=name == self._plan.queries[0].name,
+            positions=positions,
+        )
+
+    def _failure_of(self, running: dict[str, StreamingQuery]) -> HeadraceError | None:
+        failed = next((query for query in running.values() if query.exception()), None)
+        return self._failure(failed.exception()) if failed is not None else None
+
+    def _failure(self, error: BaseException | None) -> HeadraceError | None:
+        """What went wrong, told by the batch itself where it was there that it did."""
+        if self._gate.failures:
+            error = self._gate.failures[0]
+        if error is None or _GateClosed.__name__ in str(error):
+            return None
+        servers = self._plan.sources[0].bootstrap
+        return failures.translate(error, f"running {self._plan.pipeline.name}", servers)
+
+
+def _progress(query: StreamingQuery) -> dict[str, Any] | None:
+    last = query.lastProgress
+    return json.loads(last.json) if last is not None else None
+
+
+def _offsets(report: dict[str, Any], which: str) -> dict[tuple[str, int], int]:
+    found = {}
+    for source in report["sources"]:
+        for topic, partitions in (source.get(which) or {}).items():
+            for partition, offset in partitions.items():
+                found[topic, int(partition)] = offset
+    return found
+
+
+def _lag(report: dict[str, Any], positions: dict[tuple[str, int], int]) -> int | None:
+    latest = _offsets(report, "latestOffset")
+    if not latest:
+        return None
+    return sum(max(offset - positions.get(key, offset), 0) for key, offset in latest.items())

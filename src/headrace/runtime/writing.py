@@ -1,0 +1,110 @@
+"""One batch of one query to all of its targets, in stream and batch alike.
+
+    1. limit   count the bad records, and refuse the whole batch when there are too many
+    2. aside   write the bad records, in the first Kafka sink's job where that is possible
+    3. write   write the good rows to each sink in turn
+
+The batch's position may move only after this has returned. A failure anywhere leaves it where it
+was, and the whole batch is written again: a target may then hold parts of it twice, and never miss
+any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.errors import TooManyBadRecords
+from headrace.formats import deadletter
+from headrace.formats.carried import COLUMN, IS_BAD
+from headrace.plan.stages import Query, SetAside, Write
+from headrace.runtime import failures, rows
+from headrace.sinks.kafka import KafkaSink
+from headrace.sinks.writer import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> None:
+    """Write a batch whole; returns when every target has acknowledged it."""
+    aside = query.aside
+    with _kept(batch_rows, _jobs(query) > 1) as kept:
+        if aside is not None and aside.limit is not None:
+            _refuse_too_many(aside, kept)  # 1
+        if aside is not None and aside.topic is not None and aside.beside is None:
+            _write_aside(aside, pipeline, kept)  # 2
+        for stage in query.writes:
+            _write_sink(query, stage, pipeline, kept, batch)  # 3
+
+
+def _jobs(query: Query) -> int:
+    """How many Spark jobs will read the batch."""
+    aside = query.aside
+    alone = aside is not None and aside.topic is not None and aside.beside is None
+    limited = aside is not None and aside.limit is not None
+    return len(query.writes) + alone + limited
+
+
+@contextlib.contextmanager
+def _kept(batch_rows: DataFrame, several_jobs: bool) -> Iterator[DataFrame]:
+    """With several jobs the rows are kept: all see the same, and nothing is read twice."""
+    if not several_jobs:
+        yield batch_rows
+        return
+    kept = batch_rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
+    assert aside.limit is not None
+    bad = rows.bad(kept)
+    count = bad.count()
+    if count > aside.limit:
+        first = bad.selectExpr(
+            f"concat({COLUMN}.topic, '[', {COLUMN}.partition, ']@', {COLUMN}.offset, ': ', "
+            f"{COLUMN}.message)"
+        ).first()
+        example = str(first[0]) if first else ""
+        raise TooManyBadRecords(aside.source.name, count, aside.limit, example)
+
+
+def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
+    assert aside.topic is not None
+    letters = deadletter.expressions(aside.topic, pipeline)
+    messages = rows.bad(kept).selectExpr(*(f"{sql} AS {name}" for name, sql in letters.items()))
+    servers = aside.source.bootstrap
+    try:
+        messages.write.format("kafka").option("kafka.bootstrap.servers", servers).save()
+    except Exception as error:
+        raise failures.translate(
+            error, f"writing dead letters to {aside.topic}", servers
+        ) from error
+
+
+def _write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch: Batch) -> None:
+    sink, aside = stage.sink, query.aside
+    try:
+        if aside is not None and aside.beside == sink.name and isinstance(sink, KafkaSink):
+            sink.send(kept, _either(sink, aside, pipeline, kept))
+        else:
+            sink.write(rows.good(kept) if query.carried else kept, batch)
+    except Exception as error:
+        servers = sink.bootstrap if isinstance(sink, KafkaSink) else ""
+        raise failures.translate(
+            error, f"writing `{sink.name}` to {sink.target}", servers
+        ) from error
+
+
+def _either(sink: KafkaSink, aside: SetAside, pipeline: str, kept: DataFrame) -> dict[str, str]:
+    """Each message's columns, as SQL: those of the sink for a good row, of a dead letter for a bad
+    one.
+    """
+    assert aside.topic is not None
+    good = sink.expressions([column for column in kept.columns if column != COLUMN])
+    letter = deadletter.expressions(aside.topic, pipeline)
+    return {name: f"IF({IS_BAD}, {letter[name]}, {good[name]})" for name in good}
