@@ -116,7 +116,7 @@ def _make_venv(clone: Clone) -> None:
 
 
 def _usable(python: Path) -> bool:
-    """Whether an environment is there already, with pip and a Python that runs and is new enough."""
+    """Whether there is an environment with pip, and a Python that runs and is new enough."""
     test = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
     try:
         return (

@@ -46,13 +46,18 @@ OnProgress = Callable[[Progress], None]
 
 
 def ensure(set_name: str, on_progress: OnProgress | None = None) -> list[Path]:
-    """The jars of a set, fetched as far as they are missing; each is verified at every call.
+    """The jars of a set, fetched as far as they are missing; each is verified at every call."""
+    return ensure_jars(jar_set(set_name), jar_folder(), on_progress)
+
+
+def ensure_jars(
+    jars: Sequence[Jar], folder: Path, on_progress: OnProgress | None = None
+) -> list[Path]:
+    """The same for any jars, kept in `folder`.
 
     A jar is put in its place only whole and verified, so that an interrupted call leaves nothing
     wrong behind and the next one fetches only the rest. Several processes may call this at once.
     """
-    jars = jar_set(set_name)
-    folder = jar_folder()
     if _missing(jars, folder):
         with _only_one_process(folder):
             _fetch(_missing(jars, folder), folder, on_progress)

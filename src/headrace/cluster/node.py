@@ -109,8 +109,11 @@ class Node:
     def start(self, java: Path, jars: Sequence[Path]) -> None:
         """Start the process and return; it answers later. It outlives the caller."""
         self._log_start = self.log.stat().st_size if self.log.is_file() else 0
-        self._child = self._spawn(java, jars, server_config.MAIN_CLASS, str(self._properties))
-        self._pid_file.write_text(f"{self._child.pid}\n")
+        child = self._spawn(java, jars, server_config.MAIN_CLASS, str(self._properties))
+        self._child = child
+        self._pid_file.write_text(f"{child.pid}\n")
+        # For an instant a new process has no command line to be known by.
+        wait_until(lambda: self.pid is not None or child.poll() is not None, seconds=10)
 
     def _spawn(
         self, java: Path, jars: Sequence[Path], main: str, *arguments: str
