@@ -6,6 +6,7 @@ offset for each pair that exists; a partition that does not is left out.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -15,6 +16,9 @@ from headrace.admin.client import REQUEST_SECONDS, Cluster
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+SETTLE_SECONDS = 10.0
+RETRY_SECONDS = 0.1
 
 TopicPartitionKey = tuple[str, int]
 Offsets = dict[TopicPartitionKey, int]
@@ -46,26 +50,57 @@ def _ask(
     spec: OffsetSpec,
     stable: bool = False,
 ) -> Offsets:
+    """Ask until all partitions have answered: a leader may be moving, or known wrongly here."""
+    answers: Offsets = {}
+    missing = list(partitions)
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while missing:
+        found, failed = _ask_once(cluster, missing, spec, stable)
+        answers |= found
+        missing = list(failed)
+        if missing and time.monotonic() > deadline:
+            (topic, _), failure = next(iter(failed.items()))
+            raise cluster.translated(failure, f"reading offsets of {topic}", topic) from failure
+        if missing:
+            cluster.metadata("looking for leaders")
+            time.sleep(RETRY_SECONDS)
+    return answers
+
+
+def _ask_once(
+    cluster: Cluster, partitions: Iterable[TopicPartitionKey], spec: OffsetSpec, stable: bool
+) -> tuple[Offsets, dict[TopicPartitionKey, KafkaException]]:
+    """The answers, and the failures that may pass."""
     request = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    if not request:
-        return {}
     isolation = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
     futures = cluster.admin.list_offsets(
         request, isolation_level=isolation, request_timeout=REQUEST_SECONDS
     )
     answers: Offsets = {}
+    failed: dict[TopicPartitionKey, KafkaException] = {}
     for key, future in futures.items():
         try:
             answers[key.topic, key.partition] = future.result(REQUEST_SECONDS + 5).offset
         except KafkaException as failure:
-            if failure.args[0].code() not in _GONE:
+            code = failure.args[0].code()
+            if code in _PASSING:
+                failed[key.topic, key.partition] = failure
+            elif code not in _GONE:
                 action = f"reading offsets of {key.topic}"
                 raise cluster.translated(failure, action, key.topic) from failure
-    return answers
+    return answers, failed
 
 
 _GONE = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
+}
+_PASSING = {
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
 }

@@ -81,8 +81,8 @@ class Delivery:
 def produce(cluster: Cluster, topic: str, records: Iterable[Record | Unreadable]) -> Delivery:
     """Send records and wait until each one is written or refused.
 
-    One bad record takes no other along: brokers refuse a batch whole, so what may be good in it is
-    sent again, after the rest. Raises only when nothing could be written at all, because the topic
+    One bad record takes no other along: when the brokers refuse a batch, its records are sent again
+    one by one, after the rest. Raises only when nothing could be written at all, because the topic
     is missing and the brokers do not make it, or no broker is left.
     """
     outbox = _Outbox(cluster, topic)
@@ -101,7 +101,7 @@ def produce(cluster: Cluster, topic: str, records: Iterable[Record | Unreadable]
 
 
 class _Outbox:
-    """A producer with the fate of each record given to it."""
+    """The fate of each record given to it; two producers at most, one after the other."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.topic = topic
@@ -109,11 +109,11 @@ class _Outbox:
         self.written = 0
         self.rejected = 0
         self.rejections: list[Rejection] = []
-        self._innocent: list[tuple[int, Record]] = []
-        self._suspect: list[tuple[int, Record]] = []
+        self._suspects: list[tuple[int, Record]] = []
         self._alone = False
         config = cluster.client_config(**PRODUCER_SETTINGS, **_batch_limit(cluster, topic))
-        self._producer = new_client(Producer, {**config, "error_cb": self.trouble.note})
+        self._config = {**config, "error_cb": self.trouble.note}
+        self._producer = new_client(Producer, self._config)
 
     def send(self, number: int, record: Record) -> None:
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -139,20 +139,15 @@ class _Outbox:
             return
 
     def drain(self) -> None:
-        """Wait for every report; send again those whose only fault may be their company."""
+        """Wait for every report; send again, each alone, what may only have had bad company."""
         self._flush()
-        while self._innocent:
-            again, self._innocent = self._innocent, []
-            for number, record in again:
-                self.send(number, record)
-            self._flush()
-            if len(self._innocent) == len(again):
-                break
-        self._suspect += self._innocent
+        if not self._suspects:
+            return
         self._alone = True
-        for number, record in self._suspect:
+        self._producer = new_client(Producer, {**self._config, "batch.num.messages": 1})
+        for number, record in sorted(self._suspects, key=lambda suspect: suspect[0]):
             self.send(number, record)
-            self._flush()
+        self._flush()
 
     def _flush(self) -> None:
         while self._producer.flush(0.5):
@@ -161,13 +156,8 @@ class _Outbox:
     def _settle(self, number: int, record: Record, error: KafkaError | None) -> None:
         if error is None:
             self.written += 1
-        elif self._alone:
-            self.reject(number, _reason(record, error))
-        elif error.code() == KafkaError._INVALID_DIFFERENT_RECORD:
-            self._innocent.append((number, record))
-        elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            # It was the batch that was too large, and the brokers do not say by whose fault.
-            self._suspect.append((number, record))
+        elif error.code() in _REFUSED_WITH_BATCH and not self._alone:
+            self._suspects.append((number, record))
         else:
             self.reject(number, _reason(record, error))
 
@@ -175,6 +165,14 @@ class _Outbox:
         self.rejected += 1
         if len(self.rejections) < KEPT_REJECTIONS:
             self.rejections.append(Rejection(number, reason))
+
+
+# The brokers refuse a batch whole, and do not always say by whose fault.
+_REFUSED_WITH_BATCH = {
+    KafkaError.INVALID_RECORD,
+    KafkaError._INVALID_DIFFERENT_RECORD,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+}
 
 
 def _batch_limit(cluster: Cluster, topic: str) -> dict[str, int]:

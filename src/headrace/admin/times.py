@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from headrace.errors import DefinitionError
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # As milliseconds this is March 1973; whoever writes a smaller number means seconds.
 _SMALLEST_MS = 100_000_000_000
@@ -60,4 +61,4 @@ def _iso(text: str) -> int:
         ) from failure
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

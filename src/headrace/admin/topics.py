@@ -29,6 +29,8 @@ from headrace.errors import (
 BROKER_DEFAULT = -1
 SETTLE_SECONDS = 20.0
 SETTLE_POLL_SECONDS = 0.05
+ASKS = 4
+ASK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,14 @@ def list_all(cluster: Cluster, internal: bool = False) -> list[Topic]:
 
 def describe(cluster: Cluster, name: str) -> Topic:
     """One topic; `UnknownTopicOrPartition`, with the nearest names as its hint, if missing."""
-    found = _describe(cluster, [name])
-    if not found:
+    found = _find(cluster, name)
+    if found is None:
         raise unknown(cluster, name)
-    return found[0]
+    return found
 
 
 def exists(cluster: Cluster, name: str) -> bool:
-    return bool(_describe(cluster, [name]))
+    return _find(cluster, name) is not None
 
 
 def unknown(cluster: Cluster, name: str) -> UnknownTopicOrPartition:
@@ -199,6 +201,20 @@ def delete(cluster: Cluster, topics: Sequence[str]) -> None:
     for name, future in futures.items():
         cluster.wait(future, f"deleting topic {name}", name)
     _settle("deleting topics", lambda: not set(topics) & set(names(cluster)))
+
+
+def _find(cluster: Cluster, name: str) -> Topic | None:
+    """A topic, or None when several askings did not find it.
+
+    Each asking may go to another broker, and one that has not heard of a new topic yet must not
+    make it unknown.
+    """
+    for _ in range(ASKS - 1):
+        if found := _describe(cluster, [name]):
+            return found[0]
+        time.sleep(ASK_AGAIN_SECONDS)
+    found = _describe(cluster, [name])
+    return found[0] if found else None
 
 
 def _describe(cluster: Cluster, wanted: Sequence[str]) -> list[Topic]:

@@ -26,7 +26,7 @@ from headrace.errors import DefinitionError
 _FIELDS = {"topic", "partition", "offset", "timestamp", "key", "value", "headers", "encoding"}
 
 
-class UnreadableLine(Exception):  # noqa: N818 - a reason to reject one line, never shown as an error
+class UnreadableLine(Exception):
     """A line of input that is no record; `str()` says why."""
 
 

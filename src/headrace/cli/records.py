@@ -151,8 +151,9 @@ def consume(
     at_offset = None if offset is None else places.AtOffset(offset)
     at_most_one(from_beginning=from_beginning, offset=at_offset, from_time=from_time, last=last)
     at_most_one(until_idle=until_idle, timeout_ms=timeout_ms)
-    for alone in ({"last": last}, {"until_end": until_end}, {"partition": partition}):
-        at_most_one(group=group, offset=at_offset, from_time=from_time, **alone)
+    at_most_one(group=group, offset=at_offset, from_time=from_time, last=last)
+    at_most_one(group=group, partition=partition)
+    at_most_one(group=group, until_end=until_end)
     place = _place(from_beginning, at_offset, from_time)
     idle = timeout_ms / 1000 if timeout_ms else until_idle
     until = Until(max_messages, idle, until_end, _reader_gone)
