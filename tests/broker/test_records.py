@@ -351,6 +351,7 @@ def test_a_member_of_a_group_goes_on_where_the_group_stopped(
         ["--group", "g", "--last", "3"],
         ["--group", "g", "--partition", "0"],
         ["--from-time", "noon"],
+        ["--until-idle", "1000"],
         ["--offset", "-1"],
         ["-n", "0"],
     ],

@@ -53,3 +53,16 @@ def test_a_time_that_is_shown_reads_back_as_the_same(time_ms: int) -> None:
 
 def test_a_time_beyond_the_calendar_is_shown_as_its_number() -> None:
     assert times.show(10**17) == str(10**17)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5", 5), ("0.5", 0.5), ("500ms", 0.5), ("5s", 5), ("2m", 120)]
+)
+def test_durations_are_seconds_unless_they_have_a_unit(text: str, seconds: float) -> None:
+    assert times.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "", "-1", "soon", "1000", "5 s"])
+def test_a_duration_that_cannot_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError):
+        times.parse_duration(text)

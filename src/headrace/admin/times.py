@@ -1,7 +1,8 @@
-"""How a user writes a point in time: ISO 8601, milliseconds since 1970, or how long ago.
+"""How a user writes a point in time, or a duration.
 
-2026-03-01T12:00:00Z   2026-03-01T13:00:00+01:00   2026-03-01   (without a zone: UTC)
-1772366400000          now          90s  15m  2h  7d  (that long ago)
+A time is ISO 8601 (`2026-03-01T12:00:00Z`, `2026-03-01T13:00:00+01:00`, `2026-03-01`; without a
+zone it is UTC), milliseconds since 1970 (`1772366400000`), `now`, or how long ago (`90s`, `15m`,
+`2h`, `7d`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headrace.errors import DefinitionError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_MOST_BARE_SECONDS = 300
 # As milliseconds this is March 1973; whoever writes a smaller number means seconds.
 _SMALLEST_MS = 100_000_000_000
 
@@ -30,6 +32,22 @@ def parse(text: str, now_ms: int | None = None) -> int:
     if text.isdecimal():
         return _milliseconds(text)
     return _iso(text)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from `500ms`, `5s`, `2m`, `1h` or a bare number of seconds.
+
+    A bare number that only makes sense in milliseconds is refused rather than waited for.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text.strip())
+    if not found or float(found[1]) == 0:
+        raise DefinitionError(f"`{text}` is not a duration", hint="write 500ms, 5s or 2m")
+    number, unit = float(found[1]), found[2]
+    if unit is None and number > _MOST_BARE_SECONDS:
+        raise DefinitionError(
+            f"{text} seconds is long; is it milliseconds?", hint=f"write {text}ms or {text}s"
+        )
+    return number / 1000 if unit == "ms" else number * _SECONDS[unit or "s"]
 
 
 def show(time_ms: int) -> str:

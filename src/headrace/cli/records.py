@@ -109,9 +109,11 @@ def consume(
         typer.Option("--max-messages", "-n", min=1, metavar="N", help="Stop after N records."),
     ] = None,
     until_idle: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            "--until-idle", min=0.1, metavar="SECONDS", help="Stop when nothing came for so long."
+            "--until-idle",
+            metavar="TIME",
+            help="Stop when nothing came for so long: 500ms, 5s, 2m.",
         ),
     ] = None,
     timeout_ms: Annotated[
@@ -155,7 +157,9 @@ def consume(
     at_most_one(group=group, partition=partition)
     at_most_one(group=group, until_end=until_end)
     place = _place(from_beginning, at_offset, from_time)
-    idle = timeout_ms / 1000 if timeout_ms else until_idle
+    idle = (
+        times.parse_duration(until_idle or f"{timeout_ms}ms") if until_idle or timeout_ms else None
+    )
     until = Until(max_messages, idle, until_end, _reader_gone)
     cluster = reach(bootstrap_server, property)
     committed, chosen = not uncommitted, partition or ()
