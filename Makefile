@@ -20,7 +20,7 @@ setup: ## Make .venv with the pinned packages and fetch the jars; at once when t
 check: setup ## Lint, types, imports and unit tests; no JVM, under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --explicit-package-bases
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) tests/unit
 

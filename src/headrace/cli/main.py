@@ -7,8 +7,9 @@ import traceback
 from importlib import import_module
 from typing import Annotated, Any
 
-import click
 import typer
+from typer.exceptions import TyperException
+from typer.rich_utils import rich_format_error
 
 from headrace import __version__
 from headrace.cli import output
@@ -71,10 +72,10 @@ def _run(arguments: list[str] | None) -> int:
             traceback.print_exc()
         output.show_error(error)
         return error.exit_code
-    except click.ClickException as error:
-        error.show()
+    except TyperException as error:
+        rich_format_error(error)  # type: ignore[arg-type]  # typed for the click inside typer
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nobody is left to tell.

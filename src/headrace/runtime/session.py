@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -69,7 +71,7 @@ def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> Spar
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.extraJavaOptions", _java_options(log))
     try:
-        with contextlib.nullcontext() if debug else _output_to(log):
+        with contextlib.nullcontext() if debug else _output_to(log), _own_interrupt():
             session = builder.getOrCreate()
     except Exception as error:
         raise SparkFailed("starting Spark", f"{_last_line(error)}; its log: {log}") from error
@@ -121,6 +123,19 @@ def _output_to(log: Path) -> Iterator[None]:
         for number, copy in enumerate(saved, start=1):
             os.dup2(copy, number)
             os.close(copy)
+
+
+@contextlib.contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, to cancel its jobs; we need it to finish the batch in hand."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _last_line(error: BaseException) -> str:
