@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.cluster.dev import DevCluster
+from headrace.frontend.options import PIPELINE
+from headrace.model.pipeline import Guarantee, Mode, Pipeline
+from headrace.runtime import session
+from headrace.spec import Options
 from headrace.testing.broker import kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class TopicMaker(Protocol):
@@ -38,3 +45,17 @@ def topic(kafka_cluster: DevCluster) -> TopicMaker:
         return unique
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark for the whole run, as a pipeline would start it. Stop queries, never the session.
+
+    Give it to `Definition.run`, which makes a child with views of its own.
+    """
+    nothing = Pipeline(
+        "tests", Mode.STREAM, Guarantee.AT_LEAST_ONCE, (), (), (), Options(PIPELINE, {})
+    )
+    started = session.start(session.settings(nothing), tmp_path_factory.mktemp("spark") / "log")
+    yield started
+    started.stop()
