@@ -73,14 +73,13 @@ class Totals:
 
     def add(self, event: BatchDone) -> None:
         self.batches += 1
+        self.records += event.records
         self.written += event.written
-        if event.counts_input:
-            self.records += event.records
-            self.bad += event.bad
-            self.lag = event.lag
+        self.bad += event.bad
+        self.lag = event.lag
         now = time.monotonic()
         self._recent = [(at, n) for at, n in self._recent if now - at < self.WINDOW_SECONDS]
-        self._recent.append((now, event.records if event.counts_input else 0))
+        self._recent.append((now, event.records))
 
     @property
     def rate(self) -> float:

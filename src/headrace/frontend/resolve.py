@@ -145,7 +145,8 @@ class _Resolver:
         told = {table: columns for table, columns in known.items() if columns is not None}
         self.faults.extend(query.unknown_columns(told))
         self.columns[name] = query.output_columns(told)
-        return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), span)
+        used = previous if INPUT in query.tables else None
+        return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), used, span)
 
     def _python(self, name: str, options: Options, previous: str | None) -> Transform | None:
         self.columns[name] = None

@@ -38,11 +38,15 @@ class Source:
 
 @dataclass(frozen=True)
 class SqlTransform:
-    """One SELECT; its rows can be read by later steps and by sinks under `name`."""
+    """One SELECT; its rows can be read by later steps and by sinks under `name`.
+
+    `previous` is the table that the word `input` stands for in it, where it is used.
+    """
 
     name: str
     sql: str
     inputs: tuple[str, ...]
+    previous: str | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
 

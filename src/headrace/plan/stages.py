@@ -116,6 +116,15 @@ class Plan:
         found = {source.name: source for query in self.queries for source in query.sources}
         return tuple(found[s.name] for s in self.pipeline.sources if s.name in found)
 
+    def counted_by(self, query: Query) -> tuple[str, ...]:
+        """The sources whose records are counted in this query: those that no earlier one reads."""
+        earlier = {
+            source.name
+            for other in self.queries[: self.queries.index(query)]
+            for source in other.sources
+        }
+        return tuple(source.name for source in query.sources if source.name not in earlier)
+
     @property
     def sinks(self) -> tuple[SinkWriter, ...]:
         return tuple(write.sink for query in self.queries for write in query.writes)

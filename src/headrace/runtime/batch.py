@@ -20,6 +20,7 @@ from headrace.errors import DataLoss
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
+from headrace.runtime.failpoints import reach
 from headrace.runtime.positions import GroupPositions, OffsetsTable, begins, ends
 from headrace.runtime.prepare import Clusters
 from headrace.runtime.progress import BatchDone, Listener, Offsets, Warned
@@ -74,8 +75,10 @@ class BatchRun:
         }
         if any(found.records for found in ranges.values()):
             done = [self._write(query, ranges) for query in self._plan.queries]  # 2
+            reach("batch.written")
             ended = {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()}
             self._table.write(ended)  # 3
+            reach("batch.stored")
         else:
             done = []
         for query in self._plan.queries:  # 4
@@ -130,16 +133,13 @@ class BatchRun:
             raise failures.translate(
                 error, f"running {self._plan.pipeline.name}", servers
             ) from error
-        inputs = [seen[rows.INPUT_COUNTS + source.name].get for source in query.sources]
+        counts = rows.counts(self._plan, query, {name: each.get for name, each in seen.items()})
         return BatchDone(
             query=query.name,
             batch=0,
-            records=sum(counts["records"] for counts in inputs),
-            written=seen[rows.OUTPUT_COUNTS].get["written"],
-            bad=sum(counts["bad"] for counts in inputs),
+            **counts,
             seconds=time.monotonic() - began,
             lag=0,
-            counts_input=query.name == self._plan.queries[0].name,
             positions=_merged(ranges, query),
         )
 

@@ -14,13 +14,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan
 from headrace.project import Project
-from headrace.runtime import failures, session
+from headrace.runtime import failpoints, failures, session
 from headrace.runtime.batch import BatchRun
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.prepare import Clusters, prepare
@@ -65,6 +65,7 @@ class Engine:
     def run(self) -> Summary:
         began = time.monotonic()
         pipeline = self._plan.pipeline
+        failpoints.arm_from_environment()
         with ExitStack() as stack:
             stack.enter_context(self._state.lock(pipeline.name))  # 1
             report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
@@ -73,6 +74,7 @@ class Engine:
             spark = stack.enter_context(self._session())  # 3
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
+            report.follow(positions)
             run: StreamRun | BatchRun
             if pipeline.mode is Mode.STREAM:
                 run = StreamRun(self._plan, spark, self._state, positions, report, self._once)
@@ -104,11 +106,8 @@ class _Reporter:
     def __init__(self, plan: Plan, state: PipelineState, listener: Listener) -> None:
         self._state = state
         self._listener = listener
-        self._groups = {
-            (source.bootstrap, topic): source.group
-            for source in plan.sources
-            for topic in source.topics
-        }
+        self._plan = plan
+        self._positions: GroupPositions | None = None
         before = state.read_status()
         self._status = Status(plan.pipeline.name, str(plan.pipeline.mode), str(plan.pipeline.file))
         if before is not None:
@@ -139,23 +138,24 @@ class _Reporter:
         self._status.error = f"{error.code}: {error}" if error else None
         self._state.write_status(self._status)
 
+    def follow(self, positions: GroupPositions) -> None:
+        """From now on each report keeps where the sources stand."""
+        self._positions = positions
+
     def _add(self, event: BatchDone) -> None:
         run, status = self._run, self._status
-        # Where several queries read one source, its records are counted once.
-        records = event.records if event.counts_input else 0
-        bad = event.bad if event.counts_input else 0
         self._run = Summary(
             run.pipeline,
             run.batches + 1,
-            run.records + records,
+            run.records + event.records,
             run.written + event.written,
-            run.bad + bad,
+            run.bad + event.bad,
             0.0,
         )
         status.batches += 1
-        status.records += records
+        status.records += event.records
         status.written += event.written
-        status.dead_letters += bad
+        status.dead_letters += event.bad
         status.last_batch = {
             "at": _now(),
             "query": event.query,
@@ -165,24 +165,20 @@ class _Reporter:
             "dead_letters": event.bad,
             "seconds": round(event.seconds, 3),
         }
-        self._keep_positions(event)
+        status.positions = list(self._stand())
         self._state.write_status(status)
 
-    def _keep_positions(self, event: BatchDone) -> None:
-        if not event.counts_input:
-            return
-        known = {(each["topic"], each["partition"]): each for each in self._status.positions}
-        servers = {topic: (bootstrap, group) for (bootstrap, topic), group in self._groups.items()}
-        for (topic, partition), offset in event.positions.items():
-            bootstrap, group = servers.get(topic, ("", ""))
-            known[topic, partition] = {
-                "bootstrap": bootstrap,
-                "group": group,
-                "topic": topic,
-                "partition": partition,
-                "offset": offset,
-            }
-        self._status.positions = [known[key] for key in sorted(known)]
+    def _stand(self) -> Iterator[dict[str, Any]]:
+        for source in self._plan.sources:
+            positions = self._positions.of(source) if self._positions else {}
+            for (topic, partition), offset in sorted(positions.items()):
+                yield {
+                    "bootstrap": source.bootstrap,
+                    "group": source.group,
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                }
 
 
 @contextmanager

@@ -6,6 +6,7 @@ are the truth, and somebody who resets the group must not move a pipeline by acc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,27 @@ class GroupPositions:
         self._by_query.setdefault(query, {}).update(positions)
         for source in self._sources:
             self._publish(source)
+
+    def resume(self, query: str, checkpoint: Path, start: str) -> None:
+        """A query begins from its checkpoint: publish it, in case a crash came before that."""
+        positions = of_checkpoint(checkpoint)
+        if positions:
+            self.moved(query, positions)
+            return
+        for source in self._sources:
+            if query in self._queries[source.name][:1]:
+                self._warn_of_other_life(source, start)
+
+    def _warn_of_other_life(self, source: KafkaSource, start: str) -> None:
+        try:
+            known = groups.committed(self._clusters.at(source.bootstrap), source.group)
+        except HeadraceError:
+            return
+        if any(topic in source.topics for topic, _ in known):
+            self._warn(
+                f"group {source.group} has a position, but this folder has none for the pipeline: "
+                f"`{source.name}` begins at {start}"
+            )
 
     def of(self, source: KafkaSource) -> Offsets:
         """A source's position: where the slowest of the queries that read it stands."""
@@ -100,6 +122,19 @@ class OffsetsTable:
         schema = "topic STRING, partition INT, max_offset BIGINT, source STRING"
         table = self._spark.createDataFrame(data, schema).coalesce(1)
         table.write.format("delta").mode("overwrite").save(str(self._path))
+
+
+def of_checkpoint(folder: Path) -> Offsets:
+    """Where a stream's checkpoint stands: the end of its last committed batch."""
+    done = [int(file.name) for file in (folder / "commits").glob("[0-9]*") if file.name.isdigit()]
+    if not done:
+        return {}
+    found: dict[tuple[str, int], int] = {}
+    # Spark writes a version, a line of metadata, and then a line for each source.
+    for line in (folder / "offsets" / str(max(done))).read_text().splitlines()[2:]:
+        for topic, partitions in (json.loads(line) if line.startswith("{") else {}).items():
+            found.update({(topic, int(number)): at for number, at in partitions.items()})
+    return found
 
 
 def ends(clusters: Clusters, source: KafkaSource) -> Offsets:

@@ -24,7 +24,8 @@ class BatchDone:
     """A batch is written and its position stored.
 
     `records` came in, `written` rows went out (of one table, to however many sinks), `bad` records
-    were set aside; what is missing was filtered out. `lag` is what waits in the topics.
+    were set aside; what is missing was filtered out. `lag` is what waits in the topics. Where
+    several queries read one source, its records count in the first of them only.
     """
 
     query: str
@@ -34,7 +35,6 @@ class BatchDone:
     bad: int
     seconds: float
     lag: int | None
-    counts_input: bool = True
     positions: Offsets = field(default_factory=dict)
 
 

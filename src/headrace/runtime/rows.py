@@ -17,7 +17,7 @@ from headrace.errors import DefinitionError
 from headrace.formats.carried import COLUMN, IS_BAD, IS_GOOD
 from headrace.model.pipeline import PythonTransform, SqlTransform
 from headrace.model.query import Query as SqlQuery
-from headrace.plan.stages import Apply, Query
+from headrace.plan.stages import Apply, Plan, Query
 from headrace.runtime import failures
 
 if TYPE_CHECKING:
@@ -49,6 +49,17 @@ def build(
         frames[stage.transform.name] = _apply(spark, stage, frames)
     written = f"count_if({IS_GOOD})" if query.carried else "count(1)"
     return _counted(frames[query.frame], name(OUTPUT_COUNTS), written=written)
+
+
+def counts(plan: Plan, query: Query, seen: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """What the counters of a batch say: records and bad ones of the sources counted here."""
+    inputs = [seen.get(INPUT_COUNTS + name, {}) for name in plan.counted_by(query)]
+    written = seen.get(OUTPUT_COUNTS, {}).get("written", 0) if query.writes else 0
+    return {
+        "records": sum(each.get("records", 0) for each in inputs),
+        "bad": sum(each.get("bad", 0) for each in inputs),
+        "written": written,
+    }
 
 
 def good(rows: DataFrame) -> DataFrame:
@@ -83,8 +94,8 @@ def _sql(
 ) -> DataFrame:
     for name in step.inputs:
         frames[name].createOrReplaceTempView(name)
-    if len(step.inputs) == 1:
-        frames[step.inputs[0]].createOrReplaceTempView("input")
+    if step.previous is not None:
+        frames[step.previous].createOrReplaceTempView("input")
     if not carried:
         return spark.sql(step.sql)
     query, _ = SqlQuery.parse(step.sql, step.span)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
+from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
 from headrace.runtime.positions import GroupPositions
@@ -128,6 +129,8 @@ class StreamRun:
         running: dict[str, StreamingQuery] = {}
         try:
             for query in self._plan.queries:
+                first = query.sources[0].first_offset(Mode.STREAM).value
+                self._positions.resume(query.name, self._state.checkpoint(query.name), first)
                 running[query.name] = self._start(query)
             self._follow(running)
         except Exception as error:
@@ -207,18 +210,15 @@ class StreamRun:
                 self._tell(done)
 
     def _batch_done(self, name: str, report: dict[str, Any]) -> BatchDone:
-        counts = report.get("observedMetrics", {})
-        inputs = [value for key, value in counts.items() if key.startswith(rows.INPUT_COUNTS)]
         positions = _offsets(report, "endOffset")
+        query = next(query for query in self._plan.queries if query.name == name)
+        counts = rows.counts(self._plan, query, report.get("observedMetrics", {}))
         return BatchDone(
             query=name,
             batch=report["batchId"],
-            records=report["numInputRows"],
-            written=counts.get(rows.OUTPUT_COUNTS, {}).get("written", 0),
-            bad=sum(value["bad"] for value in inputs),
+            **counts,
             seconds=report["durationMs"].get("triggerExecution", 0) / 1000,
             lag=_lag(report, positions),
-            counts_input=name == self._plan.queries[0].name,
             positions=positions,
         )
 

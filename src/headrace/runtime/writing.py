@@ -20,6 +20,7 @@ from headrace.formats import deadletter
 from headrace.formats.carried import COLUMN, IS_BAD
 from headrace.plan.stages import Query, SetAside, Write
 from headrace.runtime import failures, rows
+from headrace.runtime.failpoints import reach
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import Batch
 
@@ -35,8 +36,11 @@ def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> N
             _refuse_too_many(aside, kept)  # 1
         if aside is not None and aside.topic is not None and aside.beside is None:
             _write_aside(aside, pipeline, kept)  # 2
+            reach("write.aside")
         for stage in query.writes:
             _write_sink(query, stage, pipeline, kept, batch)  # 3
+            reach("write.sink")
+    reach("write.done")
 
 
 def _jobs(query: Query) -> int:

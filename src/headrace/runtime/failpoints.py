@@ -1,0 +1,69 @@
+"""Named points at which a run can be made to crash, to prove that a crash there loses nothing.
+
+`HEADRACE_FAILPOINT=write.aside:2` ends the process, as `kill -9` would, when that point is reached
+the second time; tests arm a point in their own process with `headrace.testing.crash_at`. Unarmed,
+reaching a point costs one comparison. Each point stands after the step that it is named after.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.errors import DefinitionError, InternalError
+
+VARIABLE = "HEADRACE_FAILPOINT"
+
+POINTS = (
+    "write.aside",  # dead letters are written, rows are not
+    "write.sink",  # one sink is written, others and the position are not
+    "write.done",  # everything is written, and the position has not moved
+    "batch.written",  # a batch run has written, and not stored its position
+    "batch.stored",  # a batch run has stored its position, and not shown it to Kafka
+)
+
+
+class Crash(InternalError):
+    """Stands for the end of the process where a test cannot end its own."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__(f"crashed on purpose at {point}")
+
+
+@dataclass
+class Armed:
+    point: str
+    times: int
+    act: Callable[[], None]
+
+
+_armed: Armed | None = None
+
+
+def reach(point: str) -> None:
+    """Called by the runtime at each point."""
+    if _armed is None or _armed.point != point:
+        return
+    _armed.times -= 1
+    if _armed.times == 0:
+        _armed.act()
+
+
+def arm(armed: Armed | None) -> None:
+    """Set, or with None remove, the one point that is armed."""
+    global _armed
+    _armed = armed
+
+
+def arm_from_environment() -> None:
+    """Called once at the start of a run."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return
+    point, _, times = text.partition(":")
+    if point not in POINTS or not (times or "1").isdigit():
+        known = ", ".join(POINTS)
+        raise DefinitionError(f"{VARIABLE}={text} is not one of {known}, with :N or without")
+    arm(Armed(point, int(times or "1"), lambda: os.kill(os.getpid(), signal.SIGKILL)))
