@@ -1,0 +1,109 @@
+"""Run a pipeline on rows in memory: the plan's own decoding and steps, without a Kafka and sinks.
+
+What would be written to each sink and set aside from each source comes back as plain values. The code
+between source and sink is the same as in a real run; only the two ends are missing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.api import load
+from headrace.formats.carried import COLUMN
+from headrace.plan.stages import Plan
+from headrace.runtime import rows, session
+from headrace.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Value = Mapping[str, Any] | str | bytes | None
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record of a topic. A mapping is sent as JSON, text as UTF-8; None is a tombstone."""
+
+    value: Value
+    key: str | bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    topic: str | None = None
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`rows` by sink, and `bad` by source: each with `offset`, `error` and `message`."""
+
+    rows: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    bad: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def outcome(
+    path: str | Path,
+    records: Sequence[Message | Value] | Mapping[str, Sequence[Message | Value]],
+    spark: SparkSession,
+) -> Outcome:
+    """What the pipeline in `path` makes of `records`; by source name where it has several."""
+    plan = load(path).plan
+    by_source = records if isinstance(records, Mapping) else {plan.sources[0].name: records}
+    child = session.adopt(spark)
+    raw = {
+        source.name: _raw(child, source, by_source.get(source.name, ())) for source in plan.sources
+    }
+    return Outcome(_by_sink(child, plan, raw), _by_source(plan, raw))
+
+
+def _by_sink(
+    spark: SparkSession, plan: Plan, raw: Mapping[str, DataFrame]
+) -> dict[str, list[dict[str, Any]]]:
+    found = {}
+    for query in plan.queries:
+        frame = rows.build(spark, query, raw)
+        shown = rows.good(frame) if query.carried else frame
+        for write in query.writes:
+            found[write.sink.name] = [row.asDict(recursive=True) for row in shown.collect()]
+    return found
+
+
+def _by_source(plan: Plan, raw: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
+    found = {}
+    for source in plan.sources:
+        bad = rows.bad(source.decode(raw[source.name])).select(f"{COLUMN}.*")
+        found[source.name] = [row.asDict(recursive=True) for row in bad.collect()]
+    return found
+
+
+_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+def _raw(spark: SparkSession, source: KafkaSource, records: Sequence[Message | Value]) -> DataFrame:
+    """Records as Spark's Kafka reader gives them; offsets count from 0 in each partition."""
+
+    offsets: dict[tuple[str, int], int] = {}
+    data = []
+    for record in records:
+        message = record if isinstance(record, Message) else Message(record)
+        place = message.topic or source.topics[0], message.partition
+        offset = offsets.get(place, 0)
+        offsets[place] = offset + 1
+        now = datetime.datetime.now(datetime.UTC)
+        headers = list(message.headers) or None
+        data.append((_bytes(message.key), _bytes(message.value), *place, offset, now, headers))
+    return spark.createDataFrame(data, _SCHEMA)
+
+
+def _bytes(value: Value) -> bytearray | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return bytearray(value)
+    return bytearray((value if isinstance(value, str) else json.dumps(value)).encode())
