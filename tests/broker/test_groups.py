@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from headrace.admin import groups, times
+from headrace.admin import groups, offset_deletion, times
 from headrace.admin.client import Cluster
 from headrace.cluster.process import wait_until
-from headrace.errors import GroupNotEmpty, UnknownTopicOrPartition
+from headrace.errors import GroupNotEmpty, UnknownGroup, UnknownTopicOrPartition
 from headrace.testing.fixtures import TopicMaker
 
 Headrace = Callable[..., Any]
@@ -252,7 +252,19 @@ def test_positions_in_a_topic_that_a_member_reads_are_not_deleted(
     with member(cluster, group, ten):
         refused = headrace("groups", "delete", group, "--topic", ten, "--yes")
         assert refused.code == 4
+        assert f"GROUP_SUBSCRIBED_TO_TOPIC deleting offsets of group {group}" in refused.err
         assert groups.committed(cluster, group) == {(ten, 0): 5, (ten, 1): 10}
+
+
+def test_positions_of_a_group_or_in_a_partition_that_is_not_there_cannot_be_deleted(
+    cluster: Cluster, ten: str, group: str, unique: Unique
+) -> None:
+    """CO-17"""
+    with pytest.raises(UnknownTopicOrPartition, match=r"\[9\]"):
+        offset_deletion.delete_offsets(cluster, group, [(ten, 9)])
+    assert groups.committed(cluster, group) == {(ten, 0): 5, (ten, 1): 10}
+    with pytest.raises(UnknownGroup):
+        offset_deletion.delete_offsets(cluster, unique("nobody"), [(ten, 0)])
 
 
 def test_committing_twice_is_as_good_as_once_and_leaves_the_rest(

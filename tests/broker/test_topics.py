@@ -40,7 +40,7 @@ def test_kafkas_own_topics_are_listed_only_when_asked_for(
     headrace("consume", name, "--from-beginning", "-n", 1, "--group", unique("g"))
     assert "__consumer_offsets" not in headrace("topics", "list").out
     internal = headrace("topics", "list", "--internal", "-o", "json").value
-    assert {"__consumer_offsets"} == {row["name"] for row in internal if row["internal"]}
+    assert "__consumer_offsets" in {row["name"] for row in internal if row["internal"]}
 
 
 def test_a_group_of_commands_without_arguments_prints_its_usage(headrace: Headrace) -> None:
