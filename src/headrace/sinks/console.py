@@ -63,5 +63,8 @@ class ConsoleSink:
         if self.sink.options["format"] == "table":
             rows.show(limit, truncate=40)
             return
-        for line in rows.limit(limit).toJSON().collect():
+        from pyspark.sql.functions import struct, to_json
+
+        everything = to_json(struct("*"), {"ignoreNullFields": "false"})
+        for (line,) in rows.limit(limit).select(everything).collect():
             print(line, flush=True)
