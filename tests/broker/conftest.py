@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -89,7 +90,19 @@ def cluster(kafka_cluster: DevCluster) -> Cluster:
     return connect(kafka_cluster.bootstrap)
 
 
-@pytest.fixture(scope="module")
-def three_brokers() -> Iterator[DevCluster]:
-    with kafka(brokers=3) as dev:
+@pytest.fixture(scope="session")
+def three_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `three_brokers`."""
+    return tmp_path_factory.mktemp("three")
+
+
+@pytest.fixture(scope="session")
+def three_brokers(three_folder: Path) -> Iterator[DevCluster]:
+    """Three brokers for the whole run, with settings of their own. Leave all of them running."""
+    settings = {
+        "num.partitions": "8",
+        "default.replication.factor": "2",
+        "log.retention.check.interval.ms": "500",
+    }
+    with kafka(brokers=3, folder=three_folder, config=settings) as dev:
         yield dev

@@ -33,7 +33,8 @@ def test_producing_to_a_missing_topic_makes_it(headrace: Headrace, unique: Uniqu
     sent = headrace("produce", name, stdin="a\n")
     assert sent.code == 0
     assert f"topic {name} did not exist" in sent.err
-    assert headrace("topics", "describe", name).code == 0
+    made = headrace("topics", "describe", name, "-o", "json").value[0]
+    assert (len(made["partitions"]), made["replication"]) == (1, 1)
 
 
 def test_lines_of_stdin_are_records(headrace_process: Process, topic: TopicMaker) -> None:

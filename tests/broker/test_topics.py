@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.admin import offsets, topics
+from headrace.admin import topics
 from headrace.admin.client import Cluster, connect
 from headrace.admin.records import Record, produce
 from headrace.cluster.dev import DevCluster
@@ -106,15 +106,25 @@ def test_describe_shows_a_summary_and_a_line_for_each_partition(
 def test_old_records_go_by_time_whether_they_were_read_or_not(
     three_brokers: DevCluster, unique: Unique
 ) -> None:
-    """TP-02: the brokers look for old records right after a start, then every five minutes."""
+    """TP-02"""
     cluster, name = connect(three_brokers.bootstrap), unique("short")
     topics.create(cluster, name, 1, 1, {"retention.ms": "1"})
     assert produce(cluster, name, [Record(b"a"), Record(b"b")]).written == 2
-    leader = topics.describe(cluster, name).partitions[0].leader
-    assert leader is not None
-    three_brokers.stop(leader)
-    three_brokers.start(leader)
-    assert wait_until(lambda: offsets.earliest(cluster, [(name, 0)]) == {(name, 0): 2}, 30)
+    assert wait_until(lambda: topics.offsets(cluster, name, "earliest") == {0: 2}, 30)
+
+
+def test_old_records_go_by_size_whole_segments_at_a_time(
+    three_brokers: DevCluster, unique: Unique
+) -> None:
+    """TP-02: a partition keeps as many segments as hold at least its size; one MiB is the least."""
+    cluster, name = connect(three_brokers.bootstrap), unique("small")
+    mebibyte = 1024 * 1024
+    sizes = {"segment.bytes": str(mebibyte), "retention.bytes": str(2 * mebibyte)}
+    topics.create(cluster, name, 1, 1, sizes)
+    assert produce(cluster, name, [Record(bytes(100_000)) for _ in range(60)]).written == 60
+    assert wait_until(lambda: topics.offsets(cluster, name, "earliest")[0] > 0, 30)
+    kept = topics.offsets(cluster, name)[0] - topics.offsets(cluster, name, "earliest")[0]
+    assert 2 * mebibyte <= kept * 100_000 <= 3.5 * mebibyte
 
 
 def test_a_topic_is_made_with_counts_and_settings(
@@ -313,7 +323,7 @@ def test_a_topic_that_the_brokers_make_has_their_defaults(
     assert sent.code == 0
     assert "did not exist" in sent.err
     whole = headrace("topics", "describe", name, *server, "-o", "json").value[0]
-    assert (len(whole["partitions"]), whole["replication"]) == (1, 3)
+    assert (len(whole["partitions"]), whole["replication"]) == (8, 2)
 
 
 def test_ensuring_a_topic_twice_makes_it_once(cluster: Cluster, unique: Unique) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from headrace.cli import output
-from headrace.cli.arguments import YesOption
+from headrace.cli.arguments import YesOption, pairs
 from headrace.cli.jars import provide
 from headrace.cli.output import Format, FormatOption
 from headrace.cluster.dev import ClusterStatus, DevCluster
@@ -56,18 +56,30 @@ def up(
             f"Default: as before, or {DEFAULT_PORT}.",
         ),
     ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="NAME=VALUE",
+            help="A broker setting for all nodes, such as num.partitions=8. Repeatable. It is kept "
+            "until it is given anew; NAME= takes it back.",
+        ),
+    ] = None,
 ) -> None:
     """Start the cluster, or those of its nodes that do not run; prints its address."""
     begun = time.monotonic()
+    settings = pairs(config, "--config")
     provide("kafka")
     with _working("looking around") as cluster:
-        done = cluster.up(brokers, port)
+        done = cluster.up(brokers, port, settings)
     if done.started:
         count = f"{len(done.started)} node{'s' if len(done.started) > 1 else ''}"
         output.note(f"Kafka is up ({count} started in {time.monotonic() - begun:.1f} s) at")
     else:
         output.note("Kafka was running already, at")
     print(done.bootstrap, flush=True)
+    _say_outdated(done.outdated)
     output.note(
         "Next: `headrace topics create orders`, `headrace dev status`; the end: `headrace dev down`"
     )
@@ -112,8 +124,21 @@ def status(form: FormatOption = Format.TABLE) -> None:
 def _show(status: ClusterStatus) -> None:
     rows = [asdict(node) for node in status.nodes]
     output.emit_rows(rows, ["node", "state", "address", "pid", "log"], Format.TABLE)
+    if status.config:
+        output.note(f"Settings: {' '.join(f'{k}={v}' for k, v in status.config.items())}")
+    _say_outdated([node.node for node in status.nodes if node.outdated])
     if any(node.pid is None for node in status.nodes):
         output.note("Start what does not run with `headrace dev up`")
+
+
+def _say_outdated(numbers: Sequence[int]) -> None:
+    if numbers:
+        named = ", ".join(map(str, numbers))
+        output.warn(
+            f"node {named} still runs with the settings from before; the new ones apply when it is "
+            "started again: `headrace dev stop N` and `headrace dev start N`, or `headrace dev "
+            "down` and `headrace dev up`"
+        )
 
 
 @app.command()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import fcntl
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.cluster import jars
@@ -33,25 +33,35 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Up:
-    """What `up` did: which nodes it started. None means that all of them were running."""
+    """What `up` did: which nodes it started. None means that all of them were running.
+
+    Nodes that are `outdated` run on with the settings that they were started with.
+    """
 
     bootstrap: str
     started: tuple[int, ...]
+    outdated: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class NodeStatus:
+    """A node that is `outdated` runs with other settings than the cluster has by now."""
+
     node: int
     state: NodeState
     address: str
     pid: int | None
+    outdated: bool
     log: str
 
 
 @dataclass(frozen=True)
 class ClusterStatus:
+    """`config` are the broker settings of the user's own."""
+
     cluster_id: str
     bootstrap: str
+    config: Mapping[str, str]
     nodes: tuple[NodeStatus, ...]
 
 
@@ -89,22 +99,31 @@ class DevCluster:
         self,
         brokers: int | None = None,
         port: int | None = None,
+        config: Mapping[str, str] | None = None,
         least_free_mb: int = LEAST_FREE_MB,
     ) -> Up:
         """Start every node that does not run, and return when all of them answer.
 
-        1. Decide the layout: the one on disk; its ports can change only while nothing runs.
+        1. Decide the layout: the one on disk, with the settings of `config` added to its own; its
+           ports can change only while nothing runs.
         2. Refuse what cannot work, before anything is touched: ports taken, disk full, no Java.
         3. Format the storage of nodes that have none. Never one that has: its data would be lost.
-        4. Start and wait. When this fails, the nodes started here are ended again.
+        4. Start and wait. When this fails, the nodes started here are ended again, and the settings
+           are what they were.
         """
         with self._alone():
-            layout, idle = self._decide(brokers, port)
+            old = load_layout(self._folder)
+            layout, idle = self._decide(old, brokers, port, config)
             if idle:
                 self._refuse_what_cannot_work(layout, idle, least_free_mb)
-                save_layout(self._folder, layout)
+            save_layout(self._folder, layout)
+            try:
                 self._launch(layout, idle, everyone(layout))
-            return Up(layout.bootstrap, tuple(node.id for node in idle))
+            except BaseException:
+                # Else settings that no broker takes would stop every later start as well.
+                save_layout(self._folder, replace(layout, config=old.config if old else {}))
+                raise
+            return Up(layout.bootstrap, tuple(node.id for node in idle), self._outdated(layout))
 
     def start(self, number: int) -> bool:
         """Start one node that does not run; False if it did.
@@ -159,12 +178,19 @@ class DevCluster:
         layout = load_layout(self._folder)
         if layout is None:
             return None
-        members = self._members(layout)
+        old = self._outdated(layout)
         statuses = tuple(
-            NodeStatus(node.id, _state(node, place), place.address, node.pid, str(node.log))
-            for node, place in zip(members, layout.nodes, strict=True)
+            NodeStatus(
+                node.id,
+                _state(node, place),
+                place.address,
+                node.pid,
+                node.id in old,
+                str(node.log),
+            )
+            for node, place in zip(self._members(layout), layout.nodes, strict=True)
         )
-        return ClusterStatus(layout.cluster_id, layout.bootstrap, statuses)
+        return ClusterStatus(layout.cluster_id, layout.bootstrap, layout.config, statuses)
 
     def log(self, number: int) -> Path:
         """Where a node logs."""
@@ -192,6 +218,10 @@ class DevCluster:
             raise DefinitionError(f"there is no node {number}; this cluster has {known}")
         return self._nodes.setdefault(number, Node(self._folder / f"node-{number}", number))
 
+    def _outdated(self, layout: Layout) -> tuple[int, ...]:
+        pairs = zip(self._members(layout), layout.nodes, strict=True)
+        return tuple(node.id for node, place in pairs if node.outdated(layout, place))
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One change at a time, over all processes. The file is outside what `delete` removes."""
@@ -200,10 +230,15 @@ class DevCluster:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def _decide(self, brokers: int | None, port: int | None) -> tuple[Layout, list[Node]]:
+    def _decide(
+        self,
+        old: Layout | None,
+        brokers: int | None,
+        port: int | None,
+        config: Mapping[str, str] | None,
+    ) -> tuple[Layout, list[Node]]:
         """The layout to have, and the nodes of it that do not run."""
-        old = load_layout(self._folder)
-        wanted = plan_layout(old, brokers, port)
+        wanted = plan_layout(old, brokers, port, config)
         if old is None or not self.running:
             return wanted, self._members(wanted)
         if port and port != old.nodes[0].port:
@@ -211,7 +246,8 @@ class DevCluster:
                 f"this folder's cluster is running at {old.bootstrap}, not from port {port} on",
                 hint="stop it first: `headrace dev down`",
             )
-        return old, [node for node in self._members(old) if node.pid is None]
+        idle = [node for node in self._members(old) if node.pid is None]
+        return replace(old, config=wanted.config), idle
 
     def _refuse_what_cannot_work(
         self, layout: Layout, idle: Sequence[Node], least_free_mb: int
@@ -227,6 +263,8 @@ class DevCluster:
 
     def _launch(self, layout: Layout, idle: Sequence[Node], awaited: set[int]) -> None:
         """Steps 3 and 4 of `up`."""
+        if not idle:
+            return
         java, class_path = find_java(), jars.ensure("kafka")
         places = {place.id: place for place in layout.nodes}
         try:

@@ -1,7 +1,8 @@
-"""What a development cluster consists of: its id, nodes and ports, kept in `cluster.json`.
+"""What a development cluster consists of: its id, nodes, ports and settings, in `cluster.json`.
 
 The number of nodes and the cluster id are fixed when the cluster is made; ports may change whenever
-no node runs, because Kafka stores none.
+no node runs, because Kafka stores none. Settings may change at any time: a node reads them when it
+starts.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from headrace.cluster import broker_settings
 from headrace.cluster.ports import HOST, free_ports, is_free
 from headrace.errors import DefinitionError
 
@@ -36,8 +39,11 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class Layout:
+    """`config` holds the broker settings of the user's own, the same for all nodes."""
+
     cluster_id: str
     nodes: tuple[NodeAddress, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bootstrap(self) -> str:
@@ -62,12 +68,19 @@ def controller_count(brokers: int) -> int:
     return MOST_CONTROLLERS if brokers >= MOST_CONTROLLERS else 1
 
 
-def plan_layout(old: Layout | None, brokers: int | None, port: int | None) -> Layout:
+def plan_layout(
+    old: Layout | None,
+    brokers: int | None,
+    port: int | None,
+    config: Mapping[str, str] | None = None,
+) -> Layout:
     """The layout to start with while no node runs; unset values are those of `old`, or defaults.
 
     Brokers take consecutive ports from `port` on; 0 means any that are free. Controllers' ports are
-    no one's concern and are always free ones.
+    no one's concern and are always free ones. Settings in `config` are added to those of `old`, and
+    an empty one is taken back.
     """
+    settings = broker_settings.merged(old.config if old else {}, config or {})
     count = _broker_count(old, brokers)
     ports = _broker_ports(old, count, port)
     controllers = _controller_ports(old, controller_count(count), taken=ports)
@@ -75,7 +88,7 @@ def plan_layout(old: Layout | None, brokers: int | None, port: int | None) -> La
         NodeAddress(number, ports[number - 1], controllers.get(number))
         for number in range(1, count + 1)
     )
-    return Layout(old.cluster_id if old else new_cluster_id(), nodes)
+    return Layout(old.cluster_id if old else new_cluster_id(), nodes, settings)
 
 
 def _broker_count(old: Layout | None, brokers: int | None) -> int:
@@ -127,7 +140,7 @@ def load_layout(folder: Path) -> Layout | None:
         return None
     content = json.loads(file.read_text())
     nodes = tuple(NodeAddress(**node) for node in content["nodes"])
-    return Layout(content["cluster_id"], nodes)
+    return Layout(content["cluster_id"], nodes, content.get("config", {}))
 
 
 def save_layout(folder: Path, layout: Layout) -> None:

@@ -22,6 +22,8 @@ from headrace.errors import NodeFailed
 STOP_SECONDS = 20.0
 _ERROR = re.compile(r"\S+ \S+ (ERROR|FATAL) +(?P<message>.*)")
 _EXCEPTION = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b")
+_REFUSED = re.compile(r"\.ConfigException: (?P<sentence>.+)")
+_FRAME = re.compile(r"\s+at |\s*\.\.\. \d+ more")
 
 
 class NodeState(StrEnum):
@@ -88,9 +90,15 @@ class Node:
     def configure(self, layout: Layout, address: NodeAddress) -> None:
         """Write the files it starts from; they are made anew at each start."""
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-        data = self.folder / "data"
-        self._properties.write_text(server_config.server_properties(layout, address, data))
+        self._properties.write_text(self._text(layout, address))
         self._log4j.write_text(server_config.log4j_properties(self.log))
+
+    def outdated(self, layout: Layout, address: NodeAddress) -> bool:
+        """Whether it runs with other settings than it would be started with now."""
+        return self.pid is not None and self._properties.read_text() != self._text(layout, address)
+
+    def _text(self, layout: Layout, address: NodeAddress) -> str:
+        return server_config.server_properties(layout, address, self.folder / "data")
 
     @property
     def _log4j(self) -> Path:
@@ -103,12 +111,11 @@ class Node:
 
     def finish_format(self) -> None:
         if self._child is not None and self._child.wait() != 0:
-            raise NodeFailed(f"formatting {self.name}", self.last_words(), str(self._console))
+            raise NodeFailed(self.name, self.last_words(), str(self._console))
         self._child = None
 
     def start(self, java: Path, jars: Sequence[Path]) -> None:
         """Start the process and return; it answers later. It outlives the caller."""
-        self._log_start = self.log.stat().st_size if self.log.is_file() else 0
         child = self._spawn(java, jars, server_config.MAIN_CLASS, str(self._properties))
         self._child = child
         self._pid_file.write_text(f"{child.pid}\n")
@@ -119,6 +126,7 @@ class Node:
         self, java: Path, jars: Sequence[Path], main: str, *arguments: str
     ) -> subprocess.Popen[bytes]:
         options = server_config.jvm_options(self._log4j)
+        self._log_start = self.log.stat().st_size if self.log.is_file() else 0
         with self._console.open("wb") as console:
             return subprocess.Popen(
                 [java, *options, main, *arguments],
@@ -161,19 +169,32 @@ class Node:
     def last_words(self) -> str:
         """The last error in its log since it was started, or else what the JVM printed last."""
         written = _read_from(self.log, self._log_start)
-        printed = _read_from(self._console, 0).split("\n")
-        return last_error(written) or next(filter(None, reversed(printed)), "it left no message")
+        printed = _read_from(self._console, 0)
+        return last_error(written) or last_print(printed) or "it left no message"
 
 
 def last_error(log: str) -> str | None:
-    """The last error of a Kafka log in one line: the message and, behind it, the exception."""
+    """The last error of a Kafka log in one line: the message and, behind it, the exception.
+
+    Of a setting that it refuses, only what it says about it.
+    """
     lines = log.splitlines()
     for number in reversed(range(len(lines))):
         found = _ERROR.match(lines[number])
         if found:
             causes = [line for line in lines[number + 1 :] if _EXCEPTION.match(line)]
-            return ": ".join([found["message"], *causes[-1:]])
+            refused = [match["sentence"] for line in causes if (match := _REFUSED.search(line))]
+            return refused[-1] if refused else ": ".join([found["message"], *causes[-1:]])
     return None
+
+
+def last_print(console: str) -> str | None:
+    """The last thing that a JVM printed, without the lines of a stack trace."""
+    lines = [line for line in console.splitlines() if line.strip() and not _FRAME.match(line)]
+    if not lines:
+        return None
+    refused = _REFUSED.search(lines[-1])
+    return refused["sentence"] if refused else lines[-1]
 
 
 def _read_from(file: Path, start: int) -> str:

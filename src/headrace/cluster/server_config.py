@@ -64,8 +64,15 @@ def log4j_properties(log: Path) -> str:
 
 
 def server_properties(layout: Layout, node: NodeAddress, data: Path) -> str:
-    settings = {**_place(layout, node, data), **_replication(len(layout.nodes)), **_SMALL}
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
+    """The user's own settings win over ours, except for who the node is and where it is."""
+    ours = {**_replication(len(layout.nodes)), **_SMALL}
+    settings = {**ours, **layout.config, **_place(layout, node, data)}
+    return "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(value: object) -> str:
+    """As a Java properties file wants it, where a backslash begins an escape."""
+    return str(value).replace("\\", "\\\\")
 
 
 def _place(layout: Layout, node: NodeAddress, data: Path) -> dict[str, object]:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -18,8 +18,12 @@ from headrace.project import Project
 
 
 @contextmanager
-def kafka(brokers: int = 1, folder: Path | None = None) -> Iterator[DevCluster]:
+def kafka(
+    brokers: int = 1, folder: Path | None = None, config: Mapping[str, str] | None = None
+) -> Iterator[DevCluster]:
     """A cluster that answers, for the length of the block; `folder` is a temporary one by default.
+
+    `config` are broker settings, the same for all nodes: `{"num.partitions": "8"}`.
 
     No process and no data is left when the block ends, when the test process is killed, or when it
     does not come up. Nodes can be stopped, killed and started again through what is yielded.
@@ -28,7 +32,7 @@ def kafka(brokers: int = 1, folder: Path | None = None) -> Iterator[DevCluster]:
     with place as root, guarded(Path(root).resolve()):
         cluster = DevCluster(Project(Path(root).resolve()))
         try:
-            cluster.up(brokers, port=0)
+            cluster.up(brokers, port=0, config=config)
             yield cluster
         finally:
             cluster.delete()
