@@ -141,7 +141,7 @@ def _say_outdated(numbers: Sequence[int]) -> None:
         )
 
 
-@app.command()
+@app.command(no_args_is_help=True)
 def start(number: NodeArgument) -> None:
     """Start one node."""
     provide("kafka")
@@ -156,7 +156,7 @@ def start(number: NodeArgument) -> None:
         output.note("It answers once more than half of the controllers run: start another node")
 
 
-@app.command()
+@app.command(no_args_is_help=True)
 def stop(number: NodeArgument) -> None:
     """Stop one node as an operator would: it hands over its work first."""
     with _working(f"stopping node {number}") as cluster:
@@ -164,7 +164,7 @@ def stop(number: NodeArgument) -> None:
     _say_ended(number, stopped, "stopped")
 
 
-@app.command()
+@app.command(no_args_is_help=True)
 def kill(number: NodeArgument) -> None:
     """End one node at once, as a crash would (kill -9)."""
     with _working(f"killing node {number}") as cluster:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -66,7 +69,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        result: Any = app(arguments, standalone_mode=False)
+        result: Any = app(arguments, prog_name="headrace", standalone_mode=False)
+        # Here and not by the interpreter at its end, which would complain of a closed pipe.
+        if sys.stdout:  # None where the caller closed it
+            sys.stdout.flush()
     except HeadraceError as error:
         if debugging():
             traceback.print_exc()
@@ -78,14 +84,27 @@ def _run(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nobody is left to tell.
-        sys.stdout = None
-        return 0
+        return _unheard()
+    except SystemExit as end:
+        # What typer makes of a closed pipe, as if it were a failure.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _unheard()
+        raise
     except Exception as error:
         traceback.print_exc() if debugging() else None
         output.show_error(InternalError(f"{type(error).__name__}: {error}"))
         return EXIT_INTERNAL
     return result if isinstance(result, int) else 0
+
+
+def _unheard() -> int:
+    """The reader of our output has enough (`| head`), which is no failure; nobody is left to tell.
+
+    What is still in the buffer goes nowhere, so that nothing tries to write it once more.
+    """
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return 0
 
 
 if __name__ == "__main__":

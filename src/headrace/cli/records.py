@@ -233,15 +233,8 @@ def _report(topic: str, delivery: Delivery, made: bool) -> None:
 
 
 def _write(line: bytes) -> None:
-    stdout = sys.stdout.buffer
-    try:
-        stdout.write(line + b"\n")
-        stdout.flush()
-    except BrokenPipeError:
-        # `| head` has enough, which is no failure. What is still in the buffer goes nowhere, so
-        # that the interpreter does not try once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _reader_gone() -> bool:

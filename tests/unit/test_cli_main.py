@@ -1,0 +1,73 @@
+"""The command table: help for everything, exit codes, and readers that go away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from headrace.cli import main
+
+COMMAND = [sys.executable, "-m", "headrace.cli.main"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "dev",
+        "dev start",
+        "dev stop",
+        "dev kill",
+        "jars",
+        "topics",
+        "topics create",
+        "topics describe",
+        "topics offsets",
+        "topics alter",
+        "topics delete",
+        "groups",
+        "groups describe",
+        "groups reset",
+        "groups delete",
+        "produce",
+        "consume",
+    ],
+)
+def test_a_command_that_needs_more_prints_its_usage(
+    arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GS-07"""
+    assert main._run(arguments.split()) == 2
+    assert f"Usage: headrace {arguments}".rstrip() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", ["nosuch", "topics nosuch", "topics list --nosuch"])
+def test_what_does_not_exist_is_told_on_stderr(
+    arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GS-07"""
+    assert main._run(arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "nosuch" in err
+
+
+@pytest.mark.parametrize("arguments", ["jars list -o json", "jars list", "--help", "--version"])
+def test_a_reader_that_has_enough_is_no_failure(arguments: str) -> None:
+    """GS-07: as in `headrace jars list | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [*COMMAND, *arguments.split()],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
