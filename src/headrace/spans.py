@@ -6,20 +6,41 @@ one, so that each fault is reported as `file:line:column CODE message`. Nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A place in a file; lines and columns count from 1."""
+    """A place in a file; lines and columns count from 1.
+
+    `raw` is the text that stands there as the file has it, where it may be more than a word.
+    """
 
     file: str
     line: int
     column: int
+    raw: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
+
+    def within(self, text: str, offset: int) -> Span:
+        """The place of a character of `text`, the value of what stands here.
+
+        The file may break and indent it otherwise, so the letters before it are counted. Where
+        these differ too (escapes, replaced variables), the answer is the beginning.
+        """
+        if "".join(text.split()) != "".join(self.raw.split()):
+            return self
+        before = len("".join(text[: max(offset, 0)].split()))
+        places = [at for at, letter in enumerate(self.raw) if not letter.isspace()]
+        if not places:
+            return self
+        at = places[min(before, len(places) - 1)]
+        line = self.raw.count("\n", 0, at)
+        column = at - self.raw.rfind("\n", 0, at) if line else self.column + at
+        return Span(self.file, self.line + line, column)
 
 
 class Severity(StrEnum):
@@ -51,10 +72,17 @@ class Node:
     """A value of a definition with its place; what every front-end gives to the option checks.
 
     `value` is a scalar, a list of nodes, or a mapping from a key to the `Field` that it names.
+    `written` is a scalar as it was written: `1.10` is a number, and may be meant as text.
     """
 
     value: Scalar | list[Node] | dict[str, Field]
     span: Span
+    written: str | None = None
+
+    @property
+    def text(self) -> str:
+        """A scalar as text."""
+        return str(self.value) if self.written is None else self.written
 
     def plain(self) -> object:
         """The value without places, as ordinary Python."""
@@ -79,3 +107,9 @@ class Field:
 
     key: Span
     node: Node
+
+
+def short(text: str) -> str:
+    """Text as it can be shown inside a sentence."""
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:59] + "…"

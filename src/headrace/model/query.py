@@ -9,108 +9,121 @@ regenerated.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.dialects import Spark
-from sqlglot.errors import ParseError, TokenError
+from sqlglot import ErrorLevel, exp
+from sqlglot.dialects import Databricks, Spark
+from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from headrace.model.functions import (
+    AGGREGATES,
+    BUILT_IN_COLUMNS,
+    FORBIDDEN,
+    GENERATORS,
+    TABLE_FUNCTIONS,
+)
 from headrace.spans import Diagnostic, Span
 from headrace.spec import unknown
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
-# What reaches classes, files or the network from inside an expression.
-_FORBIDDEN = {"reflect", "java_method", "try_reflect", "read_files", "input_file_name"}
-_GENERATORS = {
-    "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack",
-    "json_tuple", "variant_explode", "variant_explode_outer",
-}  # fmt: skip
+Columns = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Query:
+    """One SELECT; `own` is the part of its text that stands in the file at `span`."""
+
     text: str
     span: Span
     tree: exp.Query
+    own: slice
 
     @classmethod
-    def parse(cls, text: str, span: Span) -> tuple[Query | None, list[Diagnostic]]:
-        """The query, or None with the reason."""
+    def parse(
+        cls, text: str, span: Span, lead: int = 0, length: int | None = None
+    ) -> tuple[Query | None, list[Diagnostic]]:
+        """The query, or None with the reason.
+
+        `lead` and `length` say which part of the text its author wrote, if it is not all of it.
+        """
+        own = slice(lead, None if length is None else lead + length)
         try:
-            statements = [tree for tree in sqlglot.parse(text, read="spark") if tree is not None]
+            tokens = _tokenize(text)
+            statements = _parse(tokens, text)
         except (ParseError, TokenError) as error:
-            return None, [_syntax(error, text, span)]
+            return None, [_syntax(error, text, span, own)]
+        except RecursionError:
+            return None, [Diagnostic("SQL_SYNTAX", "this is nested too deeply", span)]
         if len(statements) != 1:
             what = f"{len(statements)} statements" if statements else "nothing"
             return None, [Diagnostic("NOT_A_QUERY", f"one SELECT is needed here, not {what}", span)]
         tree = statements[0]
         if not isinstance(tree, exp.Query):
-            verb = (text.split() or [""])[0].upper()
-            message = f"only SELECT can stand here, not {verb}"
-            return None, [Diagnostic("NOT_A_QUERY", message, span)]
-        query = cls(text, span, tree)
-        return query, list(query._forbidden())
+            message = f"only SELECT can stand here, not {tokens[0].text.upper()}"
+            where = place(text, tokens[0].start, span, own)
+            return None, [Diagnostic("NOT_A_QUERY", message, where)]
+        query = cls(text, span, tree, own)
+        return query, [*query._forbidden(), *query._trailing_comma(tokens)]
 
     @property
     def tables(self) -> dict[str, Span]:
         """The tables it reads that are not its own CTEs, with the place of their first mention."""
-        own = {cte.alias_or_name.lower() for cte in self.tree.find_all(exp.CTE)}
         found: dict[str, Span] = {}
         for table in self.tree.find_all(exp.Table):
+            if not isinstance(table.this, exp.Identifier) or _is_own(table):
+                continue
             name = table.sql("spark", comments=False) if table.db else table.name
-            if name.lower() not in own:
-                found.setdefault(name, self._place(table.this))
+            found.setdefault(name, self._place(table))
         return found
 
-    def output_columns(self, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
+    def output_columns(self, known: Columns) -> tuple[str, ...] | None:
         """The names of its columns, or None where they cannot be told without Spark."""
         names: list[str] = []
         for projection in self.tree.selects:
-            if isinstance(projection, exp.Alias | exp.Column) and not projection.is_star:
+            if not projection.is_star and isinstance(projection, exp.Alias | exp.Column):
                 names.append(projection.alias_or_name)
                 continue
-            if not projection.is_star or isinstance(projection, exp.AggFunc):
-                return None
             table = self._only_table()
-            columns = known.get(table.name) if table is not None else None
-            if columns is None or (
-                isinstance(projection, exp.Star) and projection.args.get("except_")
-            ):
+            if table is None or not _covers(projection, table):
+                return None
+            columns = _lower(known).get(table.name.lower())
+            if columns is None or _except(projection):
                 return None
             names.extend(columns)
         return tuple(names)
 
-    def unknown_columns(self, known: Mapping[str, tuple[str, ...]]) -> Iterator[Diagnostic]:
+    def unknown_columns(
+        self, known: Columns, where: str = "of this step's input"
+    ) -> Iterator[Diagnostic]:
         """Columns that no table in reach has; silent where a table's columns are unknown."""
-        for scope in traverse_scope(self.tree):
-            reach = _columns_in_reach(scope, known)
+        try:
+            scopes = traverse_scope(self.tree)
+            found = [(scope, _columns_in_reach(scope, _lower(known))) for scope in scopes]
+        except OptimizeError:  # what the parser's scopes cannot follow is left to Spark
+            return
+        for scope, reach in found:
             if reach is None:
                 continue
+            tables = {name.lower() for name in scope.sources}
             for column in scope.columns:
-                first = column.parts[0]
-                names = reach | {name.lower() for name in scope.sources}
-                if column.name and first.name.lower() not in names:
-                    yield unknown(
-                        "column",
-                        first.name,
-                        sorted(reach),
-                        self._place(first),
-                        "of this step's input",
-                    )
+                part = _missing_part(column, reach, tables)
+                if part is not None:
+                    yield unknown("column", part.name, reach, self._place(part), where)
 
     @property
     def rowwise(self) -> bool:
         """Whether each output row comes from exactly one input row, and nothing but filters drops
         it.
         """
-        table = self._only_table()
-        if table is None or not isinstance(self.tree, exp.Select):
+        if self._only_table() is None:
             return False
+        if _tokenize(self.text)[0].token_type is not TokenType.SELECT:
+            return False  # FROM first
         allowed = {"expressions", "from_", "where", "kind", "hint", "operation_modifiers"}
         if any(value for key, value in self.tree.args.items() if key not in allowed):
             return False
@@ -118,76 +131,224 @@ class Query:
 
     def carrying(self, column: str, keep: str) -> str:
         """The author's row-wise SELECT with `column` added, and rows kept where `keep`."""
-        tokens = Spark().tokenize(self.text)
-        start = _at_top(tokens, TokenType.FROM).start
-        has_star = any(projection.is_star for projection in self.tree.selects)
+        table = self._only_table()
+        assert table is not None  # asked only of a row-wise query
+        tokens = _tokenize(self.text)
+        # FROM is the word before the table: `a IS DISTINCT FROM b` has one too.
+        first = next(i for i, t in enumerate(tokens) if t.start == table.this.meta["start"])
+        start = tokens[first - 1].start
+        rest = tokens[first:]
+        ends = [token.start for token in rest if token.token_type is TokenType.SEMICOLON]
+        end = ends[0] if ends else len(self.text)
+        has_star = any(_covers(projection, table) for projection in self.tree.selects)
         head = self.text[:start] + ("" if has_star else f", {column} ")
-        where = self.tree.args.get("where")
-        body = self.text[start:].rstrip().removesuffix(";")
-        if where is None:
-            return head + body
-        cut = _at_top(tokens, TokenType.WHERE).end + 1 - start
+        if self.tree.args.get("where") is None:
+            return head + self.text[start:end]
+        cut = next(token.end + 1 for token in rest if token.token_type is TokenType.WHERE)
         # The line break ends a comment that may stand last.
-        return f"{head}{body[:cut]} {keep} OR ({body[cut:]}\n)"
+        return f"{head}{self.text[start:cut]} {keep} OR ({self.text[cut:end]}\n)"
 
     def stateful_parts(self) -> Iterator[tuple[str, Span]]:
         """What a stream cannot do row by row, in words."""
         for node in self.tree.walk():
-            words = _STREAM_REFUSED.get(type(node))
-            if isinstance(node, exp.AggFunc) and not node.find_ancestor(exp.Window):
-                words = f"the aggregate {node.sql_name()}"
+            words = _refused_in_stream(node)
             if words:
                 yield words, self._place(node)
 
     @property
     def joins(self) -> bool:
-        return any(True for _ in self.tree.find_all(exp.Join))
+        """Whether tables of the pipeline are joined; with rows written into the query is none."""
+        return any(_joins_table(join) for join in self.tree.find_all(exp.Join))
 
     def _only_table(self) -> exp.Table | None:
-        tables = list(self.tree.find_all(exp.Table))
-        return tables[0] if len(tables) == 1 else None
+        """The table of a SELECT that reads one table as it is, with nothing beside it."""
+        if not isinstance(self.tree, exp.Select):
+            return None
+        beside = ("joins", "laterals", "with_", "pivots")
+        source = self.tree.args.get("from_")
+        if source is None or any(self.tree.args.get(key) for key in beside):
+            return None
+        table = source.this
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            return None
+        # A sample drops rows, a pivot makes others, and new names would miss the hidden column.
+        plain = all(key in ("this", "alias") for key, value in table.args.items() if value)
+        alias = table.args.get("alias")
+        return table if plain and not (alias and alias.args.get("columns")) else None
 
     def _not_rowwise(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.AggFunc | exp.Window | exp.Subquery | exp.UDTF | exp.Lateral):
             return True
-        if isinstance(node, exp.Explode | exp.Inline | exp.Posexplode):
-            return True
         if isinstance(node, exp.Select) and node is not self.tree:
             return True
-        return isinstance(node, exp.Anonymous) and node.name.lower() in _GENERATORS
+        if isinstance(node, exp.Star):
+            # Inside a function it would take the hidden column for one of the author's.
+            top = node.parent if isinstance(node.parent, exp.Column) else node
+            return top.parent is not self.tree
+        if isinstance(node, exp.Any):
+            return not isinstance(node.parent, exp.Binary)  # any(x), but not: LIKE ANY (…)
+        return _function(node) in AGGREGATES | GENERATORS
 
     def _forbidden(self) -> Iterator[Diagnostic]:
-        for call in self.tree.find_all(exp.Anonymous):
-            if call.name.lower() in _FORBIDDEN:
-                message = f"`{call.name}` reaches outside the data and is not allowed in a pipeline"
+        for call in self.tree.find_all(exp.Func):
+            name = _function(call)
+            if name in FORBIDDEN:
+                message = f"`{name}` reaches outside the data and is not allowed in a pipeline"
                 yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(call))
+            elif isinstance(call.parent, exp.Table) and name not in TABLE_FUNCTIONS:
+                message = f"`{name}` is not a table function that a pipeline may read"
+                known = "known: " + ", ".join(sorted(TABLE_FUNCTIONS))
+                yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(call), known)
+        for script in self.tree.find_all(exp.QueryTransform):
+            message = "TRANSFORM … USING runs a program and is not allowed in a pipeline"
+            yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(script))
+
+    def _trailing_comma(self, tokens: list[Token]) -> Iterator[Diagnostic]:
+        """Taken by the parser, and not by Spark."""
+        for token, following in pairwise(tokens):
+            if token.token_type is TokenType.COMMA and following.token_type is TokenType.FROM:
+                where = place(self.text, token.start, self.span, self.own)
+                yield Diagnostic("SQL_SYNTAX", "a comma too many before FROM", where)
 
     def _place(self, node: exp.Expr) -> Span:
-        """Where a part of the query stands in the file."""
-        marked = next((part for part in node.walk() if "start" in part.meta), None)
-        if marked is None:
+        """Where a part of the query stands in the file: the first of its words."""
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if not starts:
             return self.span
-        return place(self.text, marked.meta["start"], self.span)
+        return place(self.text, min(starts), self.span, self.own)
+
+
+def _tokenize(text: str) -> list[Token]:
+    """The words, less those that the parser misreads: `window(` and `X '1F'`."""
+    tokens: list[Token] = []
+    for token in Spark().tokenize(text):
+        last = tokens[-1] if tokens else token
+        kind, before = token.token_type, last.token_type
+        if kind is TokenType.L_PAREN and before is TokenType.WINDOW:
+            last.token_type = TokenType.VAR
+        elif kind is TokenType.STRING and last.text in ("x", "X") and before is TokenType.VAR:
+            tokens.pop()
+        tokens.append(token)
+    return tokens
+
+
+_ARGUMENTS = "The number of provided arguments"
+
+
+def _parse(tokens: list[Token], text: str) -> list[exp.Expr]:
+    """Spark's SQL, and what only the parser's Databricks dialect knows of it (`json:a.b`).
+
+    How many arguments a function takes is left to Spark, which knows more forms of some.
+    """
+    try:
+        return _statements(Spark(), tokens, text)
+    except ParseError as error:
+        try:
+            return _statements(Databricks(), tokens, text)
+        except ParseError:
+            raise error from None
+
+
+def _statements(dialect: Spark, tokens: list[Token], text: str) -> list[exp.Expr]:
+    try:
+        trees = dialect.parser().parse(tokens, text)
+    except ParseError as error:
+        if not error.errors or not error.errors[0]["description"].startswith(_ARGUMENTS):
+            raise
+        parser = dialect.parser(error_level=ErrorLevel.WARN)
+        trees = parser.parse(tokens, text)
+        for other in parser.errors:
+            if not other.errors[0]["description"].startswith(_ARGUMENTS):
+                raise other from None
+    # A comment after the last semicolon is a statement to the parser.
+    return [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+
+
+def _is_own(table: exp.Table) -> bool:
+    """Whether it is a CTE of the query; one may have the name of the table that it reads."""
+    if table.db:
+        return False
+    inside: exp.Expr | None = None
+    node: exp.Expr = table
+    while node.parent is not None:
+        inside = node if isinstance(node, exp.CTE) else inside
+        node = node.parent
+        clause = node.args.get("with_")
+        if clause is None:
+            continue
+        for cte in clause.expressions:
+            if cte is inside and not clause.args.get("recursive"):
+                break
+            if cte.alias_or_name.lower() == table.name.lower():
+                return True
+    return False
+
+
+def _covers(projection: exp.Expr, table: exp.Table) -> bool:
+    """Whether it is all columns of the table: `*`, `t.*`, and not a struct's `s.*`."""
+    if isinstance(projection, exp.Star):
+        return True
+    if not isinstance(projection, exp.Column) or not projection.is_star:
+        return False
+    return [part.name.lower() for part in projection.parts[:-1]] == [table.alias_or_name.lower()]
+
+
+def _except(projection: exp.Expr) -> bool:
+    star = projection.this if isinstance(projection, exp.Column) else projection
+    return any(value for value in star.args.values())
+
+
+def _function(node: exp.Expr) -> str:
+    """The name of a function call, in lower case; empty for anything else."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+
+
+def _lower(known: Columns) -> Columns:
+    return {table.lower(): columns for table, columns in known.items()}
+
+
+def _joins_table(join: exp.Join) -> bool:
+    tables = join.this.find_all(exp.Table)
+    return any(isinstance(table.this, exp.Identifier) for table in tables)
+
+
+def _refused_in_stream(node: exp.Expr) -> str | None:
+    if node.find_ancestor(exp.Window, exp.WithinGroup):
+        return None
+    if isinstance(node, exp.AggFunc) or _function(node) in AGGREGATES:
+        return f"the aggregate {_function(node)}"
+    if isinstance(node, exp.Order) and isinstance(node.parent, exp.AggFunc):
+        return None
+    if isinstance(node, exp.Join) and _joins_table(node) and node.side:
+        return f"a {node.side} join"
+    if isinstance(node, exp.SetOperation) and node.args.get("distinct") is not False:
+        return f"{type(node).__name__.upper()} without ALL"
+    return _STREAM_REFUSED.get(type(node))
 
 
 _STREAM_REFUSED: dict[type[exp.Expr], str] = {
     exp.Group: "GROUP BY",
     exp.Distinct: "DISTINCT",
     exp.Order: "ORDER BY",
+    exp.Sort: "SORT BY",
+    exp.Cluster: "CLUSTER BY",
     exp.Limit: "LIMIT",
+    exp.Offset: "OFFSET",
     exp.Window: "a window function",
+    exp.Pivot: "PIVOT",
+    exp.Intersect: "INTERSECT",
+    exp.Except: "EXCEPT",
 }
 
 
-def place(text: str, offset: int, span: Span) -> Span:
-    """The place of a character of `text`, whose lines all begin at the column of `span`."""
-    before = text[:offset]
-    line = before.count("\n")
-    column = offset - (before.rfind("\n") + 1)
-    return Span(span.file, span.line + line, span.column + column)
+def place(text: str, offset: int, span: Span, own: slice = slice(None)) -> Span:
+    """The place of a character of `text`, whose part `own` stands at `span`."""
+    return span.within(text[own], offset - (own.start or 0))
 
 
-def _syntax(error: Exception, text: str, span: Span) -> Diagnostic:
+def _syntax(error: Exception, text: str, span: Span, own: slice) -> Diagnostic:
     details = getattr(error, "errors", None)
     if not details:
         return Diagnostic("SQL_SYNTAX", str(error).splitlines()[0], span)
@@ -199,20 +360,25 @@ def _syntax(error: Exception, text: str, span: Span) -> Diagnostic:
     if problem.startswith("Required keyword"):
         problem = "something is missing"
     message = f"{problem}, near `{first['highlight']}`"
-    return Diagnostic("SQL_SYNTAX", message, place(text, offset, span))
+    return Diagnostic("SQL_SYNTAX", message, place(text, offset, span, own))
 
 
-def _at_top(tokens: Iterable[Token], kind: TokenType) -> Token:
-    """The first token of its kind outside all brackets."""
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0 and token.token_type is kind:
-            return token
-    raise LookupError(kind)
+def _missing_part(
+    column: exp.Column, reach: set[str], tables: set[str]
+) -> exp.Identifier | exp.Star | None:
+    """The part of `a`, `t.a` or `t.a.field` that names no column."""
+    first, *others = column.parts
+    if first.name.lower() in reach | BUILT_IN_COLUMNS:
+        return None
+    if first.name.lower() not in tables:
+        return first if isinstance(first, exp.Identifier) else None
+    second = others[0] if others and isinstance(others[0], exp.Identifier) else None
+    if len(tables) > 1 or second is None or second.name.lower() in reach:
+        return None
+    return second
 
 
-def _columns_in_reach(scope: Scope, known: Mapping[str, tuple[str, ...]]) -> set[str] | None:
+def _columns_in_reach(scope: Scope, known: Columns) -> set[str] | None:
     """Lower-case names that a column of this scope may have; None when one of its inputs is
     unknown.
     """
@@ -220,8 +386,8 @@ def _columns_in_reach(scope: Scope, known: Mapping[str, tuple[str, ...]]) -> set
         return None
     names: set[str] = set()
     for source in scope.sources.values():
-        columns = known.get(source.name) if isinstance(source, exp.Table) else None
-        if columns is None:
+        columns = known.get(source.name.lower()) if isinstance(source, exp.Table) else None
+        if columns is None or not isinstance(source, exp.Table) or _renamed(source):
             return None
         names.update(column.lower() for column in columns)
     # Spark lets an expression use an alias defined to its left, and lambdas name their own.
@@ -229,3 +395,8 @@ def _columns_in_reach(scope: Scope, known: Mapping[str, tuple[str, ...]]) -> set
     for function in scope.expression.find_all(exp.Lambda):
         names.update(variable.name.lower() for variable in function.expressions)
     return names
+
+
+def _renamed(table: exp.Table) -> bool:
+    alias = table.args.get("alias")
+    return bool(table.args.get("pivots") or table.db or (alias and alias.args.get("columns")))

@@ -80,16 +80,18 @@ class KafkaSink:
     def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:
         if "key" not in options or options["key"] is None:
             return
-        # The key is checked as a query of its own, so its places are moved back by the prefix.
-        prefix = "SELECT "
-        span = options.at("key")
-        query, faults = Query.parse(
-            f"{prefix}{options['key']} AS key FROM input",
-            replace(span, column=span.column - len(prefix)),
-        )
+        # Checked as it will be used, in a query of its own.
+        lead = "SELECT CAST("
+        text = f"{lead}{options['key']} AS STRING) FROM input"
+        query, faults = Query.parse(text, options.at("key"), len(lead), len(options["key"]))
         yield from faults
-        if query is not None and columns is not None:
-            yield from query.unknown_columns({"input": columns})
+        if query is None:
+            return
+        if not query.rowwise or len(query.tree.selects) != 1:
+            message = "`key` must be one column, or an expression of a row"
+            yield Diagnostic("BAD_VALUE", message, options.at("key"))
+        elif columns is not None:
+            yield from query.unknown_columns({"input": columns}, "of the rows of this sink")
 
     @property
     def name(self) -> str:
@@ -134,4 +136,4 @@ class KafkaSink:
         """Write what `expressions` make of `rows`; returns when all are acknowledged."""
         messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
         settings = {setting.name: setting.value for setting in self.settings()}
-        messages.write.format("kafka").options(**settings).save()
+        messages.write.format("kafka").mode("append").options(**settings).save()
