@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -77,12 +76,6 @@ def headrace_process(kafka_cluster: DevCluster) -> Iterator[Callable[..., subpro
     for process in started:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def unique() -> Callable[[str], str]:
-    """Makes names that no other test has."""
-    return lambda prefix: f"{prefix}-{uuid4().hex[:8]}"
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ come since. Between 3 and 4 only what Kafka's tools show is late.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from headrace.sinks.writer import Batch
 from headrace.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Observation, SparkSession
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class BatchRun:
             raise failures.translate(
                 error, f"running {self._plan.pipeline.name}", servers
             ) from error
-        counts = rows.counts(self._plan, query, {name: each.get for name, each in seen.items()})
+        counts = rows.counts(self._plan, query, {name: _counted(seen[name]) for name in seen})
         return BatchDone(
             query=query.name,
             batch=0,
@@ -142,6 +143,18 @@ class BatchRun:
             lag=0,
             positions=_merged(ranges, query),
         )
+
+
+COUNT_SECONDS = 30
+
+
+def _counted(observation: Observation) -> dict[str, int]:
+    """What was counted, which Spark tells a moment after the job; nothing when it never does."""
+    found: dict[str, int] = {}
+    waiting = threading.Thread(target=lambda: found.update(observation.get), daemon=True)
+    waiting.start()
+    waiting.join(COUNT_SECONDS)
+    return found
 
 
 def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:

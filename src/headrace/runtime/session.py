@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 
+# Spark's older interface writes to Kafka where no counter of rows can see it.
+_KAFKA_BY_V2 = Setting(
+    "spark.sql.sources.useV1SourceList",
+    "avro,csv,json,orc,parquet,text",
+    "Kafka by Spark's newer interface, which counts rows",
+)
+
 
 def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting, ...]:
     """What Spark is started with, the pipeline's own properties last."""
@@ -39,6 +46,7 @@ def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting,
             "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "Delta",
         ),
+        _KAFKA_BY_V2,
         Setting("spark.speculation", "false", "a record must not be written by two tasks at once"),
         Setting("spark.ui.enabled", "false", "no open port that nobody asked for"),
     ]
@@ -48,6 +56,7 @@ def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting,
             Setting("spark.driver.bindAddress", "127.0.0.1", "local master"),
             Setting("spark.driver.host", "127.0.0.1", "local master"),
             Setting("spark.sql.shuffle.partitions", cores, "local master: one a core"),
+            Setting("spark.databricks.delta.snapshotPartitions", cores, "local master: one a core"),
         ]
     own = pipeline.options["spark"] or {}
     where = f"spark ({pipeline.options.at('spark')})"
@@ -89,7 +98,9 @@ def adopt(spark: SparkSession) -> SparkSession:
                 "using the given SparkSession",
                 f"it has no {name} on its class path; start it with spark.jars={jar_list}",
             )
-    return spark.newSession()
+    child = spark.newSession()
+    child.conf.set(_KAFKA_BY_V2.name, _KAFKA_BY_V2.value)
+    return child
 
 
 _NEEDED = {

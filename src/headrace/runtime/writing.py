@@ -83,7 +83,8 @@ def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
     messages = rows.bad(kept).selectExpr(*(f"{sql} AS {name}" for name, sql in letters.items()))
     servers = aside.source.bootstrap
     try:
-        messages.write.format("kafka").option("kafka.bootstrap.servers", servers).save()
+        writer = messages.write.format("kafka").mode("append")
+        writer.option("kafka.bootstrap.servers", servers).save()
     except Exception as error:
         raise failures.translate(
             error, f"writing dead letters to {aside.topic}", servers

@@ -59,6 +59,15 @@ class ConsoleSink:
         return ()
 
     def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        # Showing a few rows would compute only these, and the others would miss in the counts.
+        kept = rows.persist()
+        try:
+            kept.count()
+            self._print(kept)
+        finally:
+            kept.unpersist()
+
+    def _print(self, rows: DataFrame) -> None:
         limit: int = self.sink.options["rows"]
         if self.sink.options["format"] == "table":
             rows.show(limit, truncate=40)
