@@ -231,4 +231,5 @@ def plain(text: str) -> str:
     """librdkafka's sentence without the state of its own machinery."""
     text = re.sub(r" \(after \d+ms in state \w+.*?\)", "", text)
     text = re.sub(r"^[^ ]+/(bootstrap|\d+): ", "", text)
+    text = text.removeprefix("Broker: ")
     return text.removesuffix(".")

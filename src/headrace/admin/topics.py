@@ -281,7 +281,7 @@ def _check_counts(
         "INVALID_REPLICATION_FACTOR",
         action,
         f"replication factor {replication} is not possible with {brokers} broker(s)",
-        f"choose one from 1 to {brokers}",
+        f"choose one from 1 to {brokers}" if brokers > 1 else "choose 1",
     )
 
 

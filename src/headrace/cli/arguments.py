@@ -48,7 +48,7 @@ def exactly_one(**options: object) -> None:
     at_most_one(**{name: value is not None for name, value in options.items()})
     if all(value is None for value in options.values()):
         names = ", ".join("--" + name.replace("_", "-") for name in options)
-        raise DefinitionError("where to is not said", hint=f"name one of {names}")
+        raise DefinitionError("one of several options is missing", hint=f"choose one of {names}")
 
 
 def _live_names(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,7 +33,7 @@ _FOLLOW_SECONDS = 0.3
 
 
 def register(root: typer.Typer) -> None:
-    root.add_typer(app)
+    root.add_typer(app, rich_help_panel="Development")
 
 
 @app.command()
@@ -74,7 +75,7 @@ def up(
     with _working("looking around") as cluster:
         done = cluster.up(brokers, port, settings)
     if done.started:
-        count = f"{len(done.started)} node{'s' if len(done.started) > 1 else ''}"
+        count = output.counted(len(done.started), "node")
         output.note(f"Kafka is up ({count} started in {time.monotonic() - begun:.1f} s) at")
     else:
         output.note("Kafka was running already, at")
@@ -122,13 +123,19 @@ def status(form: FormatOption = Format.TABLE) -> None:
 
 
 def _show(status: ClusterStatus) -> None:
-    rows = [asdict(node) for node in status.nodes]
+    rows = [{**asdict(node), "log": _short(node.log)} for node in status.nodes]
     output.emit_rows(rows, ["node", "state", "address", "pid", "log"], Format.TABLE)
     if status.config:
         output.note(f"Settings: {' '.join(f'{k}={v}' for k, v in status.config.items())}")
     _say_outdated([node.node for node in status.nodes if node.outdated])
     if any(node.pid is None for node in status.nodes):
         output.note("Start what does not run with `headrace dev up`")
+
+
+def _short(path: str) -> str:
+    """A path as seen from the current folder, if it is below it."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _say_outdated(numbers: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from headrace.cli.arguments import (
     exactly_one,
     reach,
 )
-from headrace.cli.output import Format, FormatOption
+from headrace.cli.output import Format, FormatOption, counted
 from headrace.cli.target import BootstrapOption
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 def register(root: typer.Typer) -> None:
-    root.add_typer(app)
+    root.add_typer(app, rich_help_panel="Kafka")
 
 
 @app.command("list")
@@ -43,6 +43,8 @@ def list_groups(
     """List groups with their state, type and coordinator."""
     found = groups.list_all(reach(bootstrap_server, property))
     _emit_states([_state(group) for group in found], form)
+    if not found:
+        output.note("there are no groups yet; a reader or a pipeline makes its own")
 
 
 @app.command(no_args_is_help=True)
@@ -63,6 +65,8 @@ def describe(
     found = groups.positions(cluster, group)
     columns = ["topic", "partition", "current", "end", "lag", "member", "host", "client"]
     output.emit_rows([_position(each) for each in found], columns, form)
+    if not found:
+        output.note(f"group {group} has no positions")
     if not any(each.member for each in found):
         output.note(f"group {group} has no active members")
 
@@ -131,9 +135,11 @@ def reset(
     if dry_run or not moves:
         output.note("nothing was moved" if moves else "there is nothing to move")
         return
-    output.confirm(f"Move group {group} to these {len(moves)} offset(s)?", yes)
+    output.confirm(
+        f"Move group {group} to {'this offset' if len(moves) == 1 else 'these offsets'}?", yes
+    )
     resets.execute(cluster, group, moves)
-    output.note(f"group {group} moved in {len(moves)} partition(s)")
+    output.note(f"group {group} moved in {counted(len(moves), 'partition')}")
 
 
 @app.command(no_args_is_help=True)
@@ -157,11 +163,11 @@ def delete(
     for name in names:
         group = groups.describe(cluster, name)
         held = len(groups.committed(cluster, name))
-        output.note(f"group {name}: {group.state}, positions in {held} partition(s)")
+        output.note(f"group {name}: {group.state}, positions in {counted(held, 'partition')}")
     if topic:
         _delete_offsets(cluster, names, topic, yes)
         return
-    output.confirm(f"Delete {len(names)} group(s) with all their positions?", yes)
+    output.confirm(f"Delete {counted(len(names), 'group')} with all positions?", yes)
     groups.delete(cluster, names)
     output.note(f"deleted: {', '.join(names)}")
 
@@ -174,7 +180,7 @@ def _delete_offsets(cluster: Cluster, names: list[str], chosen: list[str], yes: 
         held = [key for key in groups.committed(cluster, name) if key[0] in chosen]
         if held:
             offset_deletion.delete_offsets(cluster, name, held)
-        output.note(f"group {name}: {len(held)} position(s) deleted")
+        output.note(f"group {name}: {counted(len(held), 'position')} deleted")
 
 
 def _place(

@@ -24,7 +24,7 @@ _EVERY = 10
 
 
 def register(root: typer.Typer) -> None:
-    root.add_typer(app)
+    root.add_typer(app, rich_help_panel="Development")
 
 
 @app.command()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from headrace.errors import DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity
@@ -39,7 +39,7 @@ def emit_rows(rows: Sequence[Row], columns: Sequence[str], form: Format) -> None
     if form is not Format.TABLE:
         emit_value([dict(row) for row in rows], form)
         return
-    _print_table(_table(rows, columns))
+    _print_table(rows, columns)
 
 
 def emit_value(value: Any, form: Format) -> None:
@@ -55,22 +55,32 @@ def emit_value(value: Any, form: Format) -> None:
         print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        numeric = all(isinstance(row.get(column), int | float) for row in rows) and bool(rows)
-        table.add_column(column.upper(), justify="right" if numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(_cell(row.get(column))) for column in columns))
-    return table
+def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """Columns as wide as what is in them. A screen that is narrower wraps; nothing is ever cut."""
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    headings = [column.upper() for column in columns]
+    widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
+    right = [_is_numeric(row.get(column) for row in rows) for column in columns]
+    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    console.print(_line(headings, widths, right), style="bold")
+    for row in cells:
+        console.print(_line(row, widths, right))
 
 
-def _print_table(table: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # Piped output is never cut to a screen's width.
-        console = Console(highlight=False, width=10_000)
-    console.print(table)
+def _is_numeric(values: Iterable[Any]) -> bool:
+    """Whether a column holds numbers and nothing else, save for what is not known."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [
+        " " * (width - cell_len(cell)) + cell if numeric else cell + " " * (width - cell_len(cell))
+        for cell, width, numeric in zip(cells, widths, right, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
 
 
 def _cell(value: Any) -> str:
@@ -79,15 +89,21 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,}"
     if isinstance(value, list | tuple):
         return ",".join(str(item) for item in value)
-    return str(value)
+    # A line break or an escape sequence in a value must not reach the screen as such.
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
 
 
 def line(text: str) -> None:
     """One line of an answer, as it is."""
     print(text)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def note(text: str) -> None:
@@ -127,4 +143,5 @@ def confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise DefinitionError(f"{question} There is no terminal to ask at.", hint="add --yes")
     if not typer.confirm(question, err=True):
+        note("nothing was changed")
         raise typer.Exit(1)

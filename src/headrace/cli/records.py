@@ -37,8 +37,8 @@ class LineFormat(StrEnum):
 
 
 def register(root: typer.Typer) -> None:
-    root.command(no_args_is_help=True)(produce)
-    root.command(no_args_is_help=True)(consume)
+    root.command(no_args_is_help=True, rich_help_panel="Kafka")(produce)
+    root.command(no_args_is_help=True, rich_help_panel="Kafka")(consume)
 
 
 def produce(
@@ -78,6 +78,8 @@ def produce(
     parse = _parser(line_format, key, key_separator)
     cluster = reach(bootstrap_server, property)
     missing = not topics.exists(cluster, topic)
+    if missing and output.stderr.is_terminal:
+        output.note(f"topic {topic} does not exist; if the brokers allow it, they make it now")
     with _opened(file) as lines:
         delivery = records.produce(cluster, topic, _parsed(lines, parse, common))
     _report(topic, delivery, made=missing)
@@ -171,6 +173,9 @@ def consume(
         found = reading.last(cluster, topic, last, chosen, committed)[:max_messages]
     else:
         found = reading.consume(cluster, topic, place, until, chosen, committed)
+    if not (max_messages or idle or until_end or last) and output.stderr.is_terminal:
+        since = "" if group or from_beginning or at_offset or from_time else " from now on"
+        output.note(f"reading {topic}{since}, until Ctrl-C")
     for record in found:
         if form is LineFormat.JSON:
             _write(record_lines.to_json(record).encode())

@@ -21,10 +21,15 @@ BootstrapOption = Annotated[
 
 
 def bootstrap(option: str | None) -> str:
-    """The address that the user named, or that of the development cluster, or Kafka's usual one."""
+    """The address that the user named, or that of the development cluster, or Kafka's usual one.
+
+    A development cluster that is down is named all the same: a command that is meant for it must
+    not reach another one by accident.
+    """
     if option:
         return option
-    from headrace.cluster.dev import known_bootstrap
+    from headrace.cluster.dev import DevCluster
     from headrace.project import Project
 
-    return known_bootstrap(Project.find()) or DEFAULT_BOOTSTRAP
+    cluster = DevCluster(Project.find())
+    return cluster.bootstrap if cluster.exists else DEFAULT_BOOTSTRAP

@@ -21,7 +21,7 @@ from headrace.cli.arguments import (
     pairs,
     reach,
 )
-from headrace.cli.output import Format, FormatOption
+from headrace.cli.output import Format, FormatOption, counted
 from headrace.cli.target import BootstrapOption
 from headrace.errors import DefinitionError, TopicAlreadyExists
 
@@ -37,7 +37,7 @@ ConfigOption = Annotated[
 
 
 def register(root: typer.Typer) -> None:
-    root.add_typer(app)
+    root.add_typer(app, rich_help_panel="Kafka")
 
 
 @app.command("list")
@@ -51,6 +51,8 @@ def list_topics(
     found = topics.list_all(reach(bootstrap_server, property), internal)
     rows = [_summary(topic) for topic in found]
     output.emit_rows(rows, ["name", "partitions", "replication", "under_replicated"], form)
+    if not found:
+        output.note("there are no topics yet; make one with `headrace topics create NAME`")
 
 
 @app.command(no_args_is_help=True)
@@ -131,7 +133,7 @@ def create(
     if risk:
         output.warn(risk)
     output.note(
-        f"topic {name} made: {len(made.partitions)} partition(s), "
+        f"topic {name} made: {counted(len(made.partitions), 'partition')}, "
         f"replication factor {made.replication}"
     )
 
@@ -184,14 +186,16 @@ def delete(
     cluster = reach(bootstrap_server, property)
     for name in names:
         output.note(f"topic {name}: {_size(cluster, name)}")
-    output.confirm(f"Delete {len(names)} topic(s) with all their records?", yes)
+    output.confirm(f"Delete {counted(len(names), 'topic')} with all records?", yes)
     topics.delete(cluster, names)
     output.note(f"deleted: {', '.join(names)}")
 
 
 def _size(cluster: Cluster, name: str) -> str:
     low, high = topics.offsets(cluster, name, "earliest"), topics.offsets(cluster, name)
-    return f"{len(high)} partition(s), {sum(high.values()) - sum(low.values())} offset(s) in use"
+    # Compaction and transactions leave offsets without a record, so this is the most there can be.
+    most = counted(sum(high.values()) - sum(low.values()), "record")
+    return f"{counted(len(high), 'partition')}, at most {most}"
 
 
 def _settings(cluster: Cluster, name: str, every: bool) -> list[Setting]:

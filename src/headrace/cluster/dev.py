@@ -65,12 +65,6 @@ class ClusterStatus:
     nodes: tuple[NodeStatus, ...]
 
 
-def known_bootstrap(project: Project) -> str | None:
-    """Where clients reach this folder's cluster; None unless a node of it runs."""
-    cluster = DevCluster(project)
-    return cluster.bootstrap if cluster.running else None
-
-
 class DevCluster:
     """One folder's cluster. `on_step` hears, in a few words, what a long call is doing."""
 
@@ -215,7 +209,7 @@ class DevCluster:
     def _node(self, layout: Layout, number: int) -> Node:
         if number not in everyone(layout):
             known = ", ".join(map(str, sorted(everyone(layout))))
-            raise DefinitionError(f"there is no node {number}; this cluster has {known}")
+            raise DefinitionError(f"there is no node {number}", hint=f"this cluster has: {known}")
         return self._nodes.setdefault(number, Node(self._folder / f"node-{number}", number))
 
     def _outdated(self, layout: Layout) -> tuple[int, ...]:
