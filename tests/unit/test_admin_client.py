@@ -105,6 +105,13 @@ def test_a_misspelt_property_is_told_the_nearest() -> None:
     assert "security.protocol" in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize("name", ["enable.auto.commit", "auto.offset.reset", "group.id"])
+def test_properties_that_would_break_a_promise_name_the_option_to_use(name: str) -> None:
+    with pytest.raises(DefinitionError, match="cannot be set here") as raised:
+        properties.check({name: "x"})
+    assert "--" in (raised.value.hint or "")
+
+
 def test_all_permitted_properties_are_known_to_the_client() -> None:
     from confluent_kafka import Consumer, KafkaException, Producer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.admin import topic_names
+from headrace.model import names
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b-c_D9", "x" * 249])
@@ -20,6 +21,13 @@ def test_a_faulty_name_is_told_what_is_wrong_with_it(name: str, said: str) -> No
     fault = topic_names.fault(name)
     assert fault is not None
     assert said in fault
+
+
+def test_a_pipeline_may_name_the_topics_that_a_command_may_make() -> None:
+    assert names.topic_fault("a.b-c_D9") is None
+    assert names.topics_fault(("orders", "a b")) == (
+        f"`a b` cannot be the name of a Kafka topic: {topic_names.fault('a b')}"
+    )
 
 
 def test_names_that_differ_only_in_dot_and_underscore_clash() -> None:

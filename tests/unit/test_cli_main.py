@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from headrace.cli import main
 
@@ -71,3 +72,21 @@ def test_a_reader_that_has_enough_is_no_failure(arguments: str) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_table_names_every_verb_of_every_module() -> None:
+    whole = typer.main.get_command(main.command_table([]))
+    listed = [verb for verbs in main.COMMANDS.values() for verb in verbs]
+
+    assert sorted(whole.commands) == sorted(listed)  # type: ignore[attr-defined]
+    for verb in listed:
+        assert verb in typer.main.get_command(main.command_table([verb])).commands  # type: ignore[attr-defined]
+
+
+def test_checking_a_pipeline_loads_no_kafka_client() -> None:
+    program = (
+        "import sys; from headrace.cli.main import _run; code = _run(['check', 'nowhere.yaml'])\n"
+        "sys.exit(code if not {'confluent_kafka', 'kafka', 'pyspark'} & sys.modules.keys() else 99)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 2

@@ -33,22 +33,35 @@ _PRODUCER = """
     sticky.partitioning.linger.ms
 """
 _CONSUMER = """
-    auto.commit.interval.ms auto.offset.reset check.crcs enable.auto.commit fetch.error.backoff.ms
-    fetch.max.bytes fetch.message.max.bytes fetch.min.bytes fetch.wait.max.ms group.instance.id
-    group.protocol group.remote.assignor heartbeat.interval.ms isolation.level
-    max.partition.fetch.bytes max.poll.interval.ms partition.assignment.strategy
-    queued.max.messages.kbytes queued.min.messages session.timeout.ms
+    auto.commit.interval.ms check.crcs fetch.error.backoff.ms fetch.max.bytes
+    fetch.message.max.bytes fetch.min.bytes fetch.wait.max.ms group.instance.id group.protocol
+    group.remote.assignor heartbeat.interval.ms isolation.level max.partition.fetch.bytes
+    max.poll.interval.ms partition.assignment.strategy queued.max.messages.kbytes
+    queued.min.messages session.timeout.ms
 """
 ALLOWED = frozenset(f"{_CONNECTION} {_LOGIN} {_PRODUCER} {_CONSUMER}".split())
 
 # Names that the Java client has for the same thing, for those who come from there.
 JAVA_NAMES = {"max.request.size": "message.max.bytes", "fetch.max.wait.ms": "fetch.wait.max.ms"}
 
+# A user's property wins over what a function sets, so what one promises by these is not for users:
+# where it begins to read, and that it moves nobody's position.
+_DECIDED = {
+    "auto.offset.reset": "where to begin is an option: `--from-beginning`, `--offset`, `--last`",
+    "bootstrap.servers": "name the brokers with `--bootstrap-server`",
+    "enable.auto.commit": "positions are stored when reading with `--group`, and only then",
+    "group.id": "name the group with `--group`",
+}
+
 
 def check(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties under librdkafka's names; one that is not allowed is a `DefinitionError`."""
     checked = {JAVA_NAMES.get(name, name): value for name, value in properties.items()}
     for name in checked:
+        if name in _DECIDED:
+            raise DefinitionError(
+                f"client property `{name}` cannot be set here", hint=_DECIDED[name]
+            )
         if name not in ALLOWED:
             near = get_close_matches(name, ALLOWED, n=1)
             hint = f"did you mean `{near[0]}`?" if near else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,30 +19,22 @@ from headrace import __version__
 from headrace.cli import output
 from headrace.errors import EXIT_INTERNAL, HeadraceError, InternalError
 
-app = typer.Typer(
-    name="headrace",
-    help="Kafka pipelines on Spark: check, explain, run and operate them.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-# One line for each module of verbs; each has `register(app)`.
-COMMANDS = (
-    "headrace.cli.pipelines",
-    "headrace.cli.dev",
-    "headrace.cli.jars",
-    "headrace.cli.topics",
-    "headrace.cli.groups",
-    "headrace.cli.records",
-)
+# One line for each module of verbs; each has `register(app)`. A command loads only its own module,
+# so that `check` need not wait for a Kafka client; help and completion load all of them.
+COMMANDS = {
+    "headrace.cli.pipelines": ("check", "explain", "preview", "run", "status", "new"),
+    "headrace.cli.dev": ("dev",),
+    "headrace.cli.jars": ("jars",),
+    "headrace.cli.topics": ("topics",),
+    "headrace.cli.groups": ("groups",),
+    "headrace.cli.records": ("produce", "consume"),
+}
 
 
 class _State:
     debug = False
 
 
-@app.callback(invoke_without_command=True)
 def root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show stack traces and Spark's own messages.")
@@ -59,8 +52,21 @@ def debugging() -> bool:
     return _State.debug
 
 
-for _module in COMMANDS:
-    import_module(_module).register(app)
+def command_table(arguments: Sequence[str]) -> typer.Typer:
+    """The application, with the verbs that `arguments` can be about."""
+    app = typer.Typer(
+        name="headrace",
+        help="Kafka pipelines on Spark: check, explain, run and operate them.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(root)
+    verb = next((each for each in arguments if not each.startswith("-")), None)
+    asked = [module for module, verbs in COMMANDS.items() if verb in verbs]
+    for module in asked or COMMANDS:
+        import_module(module).register(app)
+    return app
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -68,8 +74,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        result: Any = app(arguments, prog_name="headrace", standalone_mode=False)
+        result: Any = command_table(given)(given, prog_name="headrace", standalone_mode=False)
         # Here and not by the interpreter at its end, which would complain of a closed pipe.
         if sys.stdout:  # None where the caller closed it
             sys.stdout.flush()
@@ -108,4 +115,5 @@ def _unheard() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    # By its own name, so that verbs which import this module find the same state in it.
+    import_module("headrace.cli.main").main()

@@ -12,9 +12,7 @@ import difflib
 _CONNECTION = frozenset(
     {
         "client.id",
-        "client.rack",
         "connections.max.idle.ms",
-        "default.api.timeout.ms",
         "metadata.max.age.ms",
         "receive.buffer.bytes",
         "reconnect.backoff.max.ms",
@@ -29,6 +27,8 @@ _CONNECTION = frozenset(
 )
 CONSUMER = _CONNECTION | {
     "check.crcs",
+    "client.rack",
+    "default.api.timeout.ms",
     "fetch.max.bytes",
     "fetch.max.wait.ms",
     "fetch.min.bytes",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+from headrace.admin import topic_names
+from headrace.spans import short
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def topic_fault(name: str) -> str | None:
-    if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        return f"`{name}` cannot be the name of a Kafka topic: letters, digits, `.`, `_`, `-`"
-    return None
+    fault = topic_names.fault(name)
+    return fault and f"`{short(name)}` cannot be the name of a Kafka topic: {fault}"
 
 
 def topics_fault(names: tuple[str, ...]) -> str | None:
@@ -20,6 +22,6 @@ def topics_fault(names: tuple[str, ...]) -> str | None:
 def servers_fault(servers: str) -> str | None:
     for server in servers.split(","):
         host, colon, port = server.strip().rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            return f"`{server.strip()}` is not host:port"
+        if not colon or not host or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            return f"`{short(server)}` is not host:port"
     return None
