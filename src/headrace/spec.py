@@ -9,12 +9,13 @@ the same objects.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from headrace.spans import Diagnostic, Field, Node, Span
+from headrace.spans import Diagnostic, Field, Node, Span, short
 
 
 class Type(StrEnum):
@@ -59,6 +60,8 @@ class Options:
     values: Mapping[str, Any]
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(default=Span("", 1, 1), compare=False, repr=False)
+    # Options that a misspelt name may stand for.
+    meant: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name] if name in self.values else self.spec.option(name).default
@@ -98,6 +101,11 @@ class Spec:
     def option(self, name: str) -> Option:
         return next(option for option in self.options if name in option.names)
 
+    @property
+    def names(self) -> set[str]:
+        """Every name that an option of it may have."""
+        return {name for option in self.options for name in option.names}
+
     def read(
         self, fields: Mapping[str, Field], span: Span, others: Iterable[str] = ()
     ) -> tuple[Options, list[Diagnostic]]:
@@ -125,7 +133,7 @@ class Spec:
                 spans[option.name] = entry.node.span
         # A misspelt option is one fault, not also a missing one.
         faults.extend(self._missing({*values, *meant}, span))
-        return Options(self, values, spans, span), faults
+        return Options(self, values, spans, span, frozenset(meant)), faults
 
     @property
     def title(self) -> str:
@@ -187,19 +195,24 @@ def _text(_option: Option, node: Node) -> str:
     # YAML reads `topic: 2024` as a number; what was written is what was meant.
     if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
         raise ValueError(f"must be text, and is {node.shape}")  # noqa: TRY004
-    text = str(node.value)
-    if not text.strip():
+    if not node.text.strip():
         raise ValueError("is empty")
-    return text
+    return node.text
+
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,30}")
+_LARGEST = 2**63 - 1  # of a number in Spark and Kafka
 
 
 def _integer(option: Option, node: Node) -> int:
     value = node.value
-    if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        shape = f"`{value}`" if isinstance(value, str | float) else node.shape
+        shape = f"`{short(node.text)}`" if isinstance(value, str | float) else node.shape
         raise ValueError(f"must be a whole number, and is {shape}")  # noqa: TRY004
+    if abs(value) > _LARGEST:
+        raise ValueError(f"must be at most {_LARGEST}, and is {value}")
     if option.minimum is not None and value < option.minimum:
         raise ValueError(f"must be at least {option.minimum}, and is {value}")
     return value
@@ -217,9 +230,9 @@ def _choice(option: Option, node: Node) -> str:
     value = node.value
     if isinstance(value, str) and value in option.choices:
         return value
-    close = nearest(str(value), option.choices)
+    close = nearest(value, option.choices) if isinstance(value, str) else []
     guess = f"; did you mean `{close[0]}`?" if close else ""
-    shown = f"`{value}`" if isinstance(value, str | int) else node.shape
+    shown = node.shape if isinstance(value, list | dict | None) else f"`{short(node.text)}`"
     raise ValueError(f"must be one of {', '.join(option.choices)}, and is {shown}{guess}")
 
 
@@ -228,13 +241,14 @@ def _list(_option: Option, node: Node) -> tuple[str, ...]:
     if isinstance(node.value, str):
         items = [item.strip() for item in node.value.split(",")]
     elif isinstance(node.value, list):
-        items = [str(item.value) for item in node.value if isinstance(item.value, str | int)]
-        if len(items) != len(node.value):
-            raise ValueError("must be a list of text")
+        wrong = [item for item in node.value if not isinstance(item.value, str | int | float)]
+        if wrong:
+            raise ValueError(f"must be a list of text, and holds {wrong[0].shape}")
+        items = [item.text.strip() for item in node.value]
     else:
         raise ValueError(f"must be a list of text, and is {node.shape}")  # noqa: TRY004
     if not items or not all(items):
-        raise ValueError("is empty")
+        raise ValueError("has an empty entry" if any(items) else "is empty")
     return tuple(items)
 
 
@@ -246,23 +260,26 @@ def _properties(_option: Option, node: Node) -> dict[str, str]:
         if isinstance(entry.node.value, list | dict) or entry.node.value is None:
             raise ValueError(f"`{key}` must be a single value, and is {entry.node.shape}")
         value = entry.node.value
-        result[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        result[key] = str(value).lower() if isinstance(value, bool) else entry.node.text
     return result
 
 
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS = {
+    "ms": 1,
+    **dict.fromkeys(("s", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+}
+_DURATION = re.compile(r"([0-9]{1,12}) *([a-z]+)")
 
 
 def _duration(_option: Option, node: Node) -> int:
     """Milliseconds, from `500ms`, `2 s`, `5m` or `1h`."""
-    text = str(node.value).replace(" ", "").lower()
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = {"seconds": "s", "second": "s", "minutes": "m", "minute": "m"}.get(
-        text[len(number) :], text[len(number) :]
-    )
-    if not number.isdigit() or unit not in _UNITS:
-        raise ValueError(f"must be a duration such as 500ms, 2s or 5m, and is `{node.value}`")
-    return int(number) * _UNITS[unit]
+    shown = node.shape if isinstance(node.value, list | dict | None) else f"`{short(node.text)}`"
+    match = _DURATION.fullmatch(node.text.strip().lower()) if shown.startswith("`") else None
+    if match is None or match.group(2) not in _UNITS:
+        raise ValueError(f"must be a duration such as 500ms, 2s or 5m, and is {shown}")
+    return int(match.group(1)) * _UNITS[match.group(2)]
 
 
 _CONVERTERS: dict[Type, Callable[[Option, Node], Any]] = {

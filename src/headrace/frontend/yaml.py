@@ -13,7 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.nodes import Node as YamlNode
 
-from headrace.spans import Diagnostic, Field, Node, Scalar, Span
+from headrace.spans import Diagnostic, Field, Node, Scalar, Span, short
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000
@@ -41,7 +41,7 @@ def read(text: str, file: str) -> tuple[Node, list[Diagnostic]]:
         raise YamlFault(Diagnostic("YAML_SYNTAX", str(error).splitlines()[0], start)) from error
     if root is None:
         raise YamlFault(Diagnostic("EMPTY_FILE", "there is nothing in this file", start))
-    reader = _Reader(file, text.splitlines())
+    reader = _Reader(file, text)
     return reader.node(root, 0), reader.faults
 
 
@@ -53,13 +53,17 @@ def _syntax(error: MarkedYAMLError, file: str) -> Diagnostic:
         hint = "a `:` inside text needs quotes, and a key must be indented like its neighbours"
     elif "cannot start any token" in (error.problem or ""):
         hint = "indent with spaces, not tabs, and put quotes around special characters"
+    elif "expected <block end>" in (error.problem or ""):
+        hint = "a key or `-` must be indented like its neighbours"
+    elif "another document" in (error.problem or ""):
+        return Diagnostic("YAML_SYNTAX", "a second document begins here", span, "remove the `---`")
     return Diagnostic("YAML_SYNTAX", error.problem or str(error), span, hint)
 
 
 class _Reader:
-    def __init__(self, file: str, lines: list[str]) -> None:
+    def __init__(self, file: str, text: str) -> None:
         self.file = file
-        self.lines = lines
+        self.text = text
         self.count = 0
         self.faults: list[Diagnostic] = []
 
@@ -68,38 +72,68 @@ class _Reader:
         span = self._span(raw)
         if depth > MAX_DEPTH or self.count > MAX_NODES:
             raise YamlFault(Diagnostic("YAML_TOO_DEEP", "too deep, or too many aliases", span))
+        if str(raw.tag) not in _PLAIN:
+            message = f"`{short(str(raw.tag))}` is a tag, and only plain YAML is read"
+            self.faults.append(Diagnostic("BAD_TAG", message, span, "remove the tag"))
         if isinstance(raw, MappingNode):
             return Node(self._fields(raw, depth), span)
         if isinstance(raw, SequenceNode):
             return Node([self.node(item, depth + 1) for item in raw.value], span)
-        return Node(_scalar(raw), span)
+        return Node(_scalar(raw), span, str(raw.value))
 
     def _fields(self, raw: MappingNode, depth: int) -> dict[str, Field]:
         fields: dict[str, Field] = {}
+        merged: dict[str, Field] = {}
         for key, value in raw.value:
             span = self._span(key)
             if not isinstance(key, ScalarNode):
                 self.faults.append(Diagnostic("BAD_KEY", "a key must be plain text", span))
-                continue
-            if key.value in fields:
+            elif key.tag == _MERGE:
+                merged |= self._merged(value, depth) | merged
+            elif key.value in fields:
                 self.faults.append(
                     Diagnostic("KEY_TWICE", f"`{key.value}` stands here twice", span)
                 )
-            fields[key.value] = Field(span, self.node(value, depth + 1))
+            else:
+                fields[key.value] = Field(span, self.node(value, depth + 1))
+        return merged | fields
+
+    def _merged(self, raw: YamlNode, depth: int) -> dict[str, Field]:
+        """What `<<: *name` adds: keys of other mappings, of which the first counts."""
+        fields: dict[str, Field] = {}
+        for each in raw.value if isinstance(raw, SequenceNode) else [raw]:
+            node = self.node(each, depth + 1)
+            if isinstance(node.value, dict):
+                fields = node.value | fields
+            else:
+                message = f"`<<` takes a mapping, and this is {node.shape}"
+                self.faults.append(Diagnostic("BAD_KEY", message, node.span))
         return fields
 
     def _span(self, raw: YamlNode) -> Span:
         """Where the text itself begins: inside the quotes, or on the line below a `|` or `>`."""
-        line, column = raw.start_mark.line, raw.start_mark.column
+        start, end = raw.start_mark.index, raw.end_mark.index
         style = raw.style if isinstance(raw, ScalarNode) else None
-        if style in ("|", ">") and line + 1 < len(self.lines):
-            below = self.lines[line + 1]
-            return Span(self.file, line + 2, len(below) - len(below.lstrip()) + 1)
-        return Span(self.file, line + 1, column + (2 if style in ("'", '"') else 1))
+        if style in ("|", ">"):
+            below = self.text.find("\n", start, end) + 1
+            letters = self.text[below:end].lstrip() if below else ""
+            start = end - len(letters) if letters else start
+        elif style in ("'", '"'):
+            start, end = start + 1, end - 1
+        before = self.text[:start]
+        line, column = before.count("\n") + 1, start - before.rfind("\n")
+        scalar = isinstance(raw, ScalarNode)
+        return Span(self.file, line, column, self.text[start:end] if scalar else "")
 
 
 _TAG = "tag:yaml.org,2002:"
-_INTEGER = re.compile(r"[-+]?[0-9][0-9_]*")
+_MERGE = _TAG + "merge"
+_PLAIN = {
+    _TAG + name
+    for name in ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp", "value")
+}
+# No number that an option takes has more digits; Python refuses to read thousands of them.
+_INTEGER = re.compile(r"[-+]?[0-9][0-9_]{0,30}")
 
 
 def _scalar(raw: YamlNode) -> Scalar:
