@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicPartition,
+)
 
 from headrace.admin import offsets as partition_offsets
-from headrace.admin.client import REQUEST_SECONDS, Cluster, translate
+from headrace.admin.client import REQUEST_SECONDS, Cluster, new_client, translate
 from headrace.admin.offsets import Offsets, TopicPartitionKey
 from headrace.errors import GroupNotEmpty, UnknownGroup
 
@@ -108,15 +114,27 @@ def committed(cluster: Cluster, group: str, stable: bool = False) -> Offsets:
 
     With `stable` the answer waits for open transactions that hold offsets of this group.
     """
-    request = [ConsumerGroupTopicPartitions(group)]
-    futures = cluster.admin.list_consumer_group_offsets(
-        request, require_stable=stable, request_timeout=REQUEST_SECONDS
-    )
-    answer = cluster.wait(futures[group], f"reading the offsets of group {group}", group=group)
+    action = f"reading the offsets of group {group}"
+    everything = [
+        TopicPartition(name, partition)
+        for name, topic in cluster.metadata(action).topics.items()
+        for partition in topic.partitions
+    ]
+    # Not by the admin client: librdkafka's answer to a coordinator that moved, or is not up yet,
+    # is to refresh that of its consumer, and an admin client has none: the process would crash.
+    isolation = "read_committed" if stable else "read_uncommitted"
+    settings = cluster.client_config(group_id=group, isolation_level=isolation)
+    consumer = new_client(Consumer, settings)
+    try:
+        answer = consumer.committed(everything, timeout=REQUEST_SECONDS)
+    except KafkaException as failure:
+        raise cluster.translated(failure, action, group=group) from failure
+    finally:
+        consumer.close()
     return {
         (each.topic, each.partition): each.offset
-        for each in answer.topic_partitions
-        if each.offset >= 0
+        for each in answer
+        if each.error is None and each.offset >= 0
     }
 
 
