@@ -28,6 +28,7 @@ COMMANDS = {
     "headrace.cli.topics": ("topics",),
     "headrace.cli.groups": ("groups",),
     "headrace.cli.records": ("produce", "consume"),
+    "headrace.cli.demo": ("demo",),
 }
 
 
