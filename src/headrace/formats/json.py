@@ -16,7 +16,7 @@ from headrace.model.schema import Column, Schema, literal, quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_CORRUPT = "__corrupt"
+CORRUPT = "__corrupt"
 _TEXT = "trim(CAST(value AS STRING))"
 # Two objects in one message, as from a producer of JSON lines. Only those that look like it are
 # parsed again, as an array, which two objects without a comma are not.
@@ -38,8 +38,8 @@ def decode(raw: DataFrame, schema: Schema, metadata: tuple[str, ...] = ()) -> Da
 
 
 def _from_json(schema: Schema) -> str:
-    ddl = f"{schema.ddl()}, {_CORRUPT} STRING"
-    options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{_CORRUPT}')"
+    ddl = f"{schema.ddl()}, {CORRUPT} STRING"
+    options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}')"
     return f"from_json(CAST(value AS STRING), {literal(ddl)}, {options})"
 
 
@@ -56,7 +56,7 @@ def _error(schema: Schema) -> str:
         "WHEN value IS NULL THEN 'NULL_VALUE'",
         "WHEN length(value) = 0 THEN 'EMPTY_VALUE'",
         "WHEN NOT is_valid_utf8(CAST(value AS STRING)) THEN 'NOT_UTF8'",
-        f"WHEN __json IS NULL OR __json.{_CORRUPT} IS NOT NULL THEN {corrupt}",
+        f"WHEN __json IS NULL OR __json.{CORRUPT} IS NOT NULL THEN {corrupt}",
         f"WHEN {_TEXT} NOT LIKE '{{%}}' THEN 'NOT_AN_OBJECT'",
         f"WHEN ({_LOOKS_LIKE_TWO}) AND try_parse_json(concat('[', {_TEXT}, ']')) IS NULL "
         "THEN 'NOT_AN_OBJECT'",
@@ -96,4 +96,4 @@ def _wrong_fields(schema: Schema) -> str:
 def _wrong_field(column: Column) -> str:
     alone = _from_json(Schema((column,)))
     label = literal(f"{column.name} is not {column.type}")
-    return f"IF({alone}.{_CORRUPT} IS NULL, NULL, {label})"
+    return f"IF({alone}.{CORRUPT} IS NULL, NULL, {label})"

@@ -19,7 +19,11 @@ def examine(path: Path) -> tuple[Pipeline | None, list[Diagnostic]]:
 
     Raises DefinitionError only when there is no text to examine.
     """
-    pipeline, faults = _examine_text(_read(path), path)
+    try:
+        text = _read(path)
+    except UnicodeDecodeError as error:
+        return None, [_not_utf8(path, error)]
+    pipeline, faults = _examine_text(text, path)
     return pipeline, sorted(faults, key=lambda fault: fault.span)
 
 
@@ -30,6 +34,8 @@ def _examine_text(text: str, path: Path) -> tuple[Pipeline | None, list[Diagnost
         return None, [fault.diagnostic]
     tree, undefined = variables.substitute(tree)
     pipeline, wrong = resolve(tree, path)
+    # What is wrong with a value that could not be completed is that it could not.
+    wrong = [fault for fault in wrong if "${" not in fault.span.raw or not undefined]
     faults = [*faults, *undefined, *wrong]
     if pipeline is not None:
         faults.extend(lint(pipeline))
@@ -42,7 +48,7 @@ def _read(path: Path) -> str:
         hint = f"pipelines are written in {' or '.join(SUFFIXES)} files"
         raise DefinitionError(f"{path} is not a pipeline file", hint=hint)
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         hint = "check the path, or begin one with `headrace new NAME`"
         raise DefinitionError(f"{path} does not exist", hint=hint) from None
@@ -50,7 +56,10 @@ def _read(path: Path) -> str:
         raise DefinitionError(f"{path} is a folder", hint="name a file in it") from None
     except OSError as error:
         raise DefinitionError(f"reading {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        span = Span(str(path), 1, 1)
-        fault = Diagnostic("NOT_UTF8", f"byte {error.start} is not UTF-8 text", span)
-        raise DefinitionError(f"{path} is not UTF-8 text", [fault]) from error
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError) -> Diagnostic:
+    before = error.object[: error.start]
+    span = Span(str(path), before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+    hint = "save the file as UTF-8"
+    return Diagnostic("NOT_UTF8", f"byte {error.start} is not UTF-8 text", span, hint)

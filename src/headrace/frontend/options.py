@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from headrace.spans import short
 from headrace.spec import Option, Spec, Type
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -24,7 +25,8 @@ def name_fault(name: str) -> str | None:
     # The name becomes a folder and a group, so it is checked before it reaches either.
     if _NAME.fullmatch(name):
         return None
-    return f"`{name}` must be letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+    form = "letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+    return f"`{short(name)}` must be {form}"
 
 
 def _spark_fault(properties: dict[str, str]) -> str | None:
@@ -34,6 +36,13 @@ def _spark_fault(properties: dict[str, str]) -> str | None:
                 ", ".join(SPARK_PROPERTIES)
             )
     return None
+
+
+def _function_fault(path: str) -> str | None:
+    names = path.split(".")
+    if len(names) > 1 and all(name.isidentifier() for name in names):
+        return None
+    return f"`{short(path)}` must be `module.function`"
 
 
 PIPELINE = Spec(
@@ -85,13 +94,18 @@ STEP = Spec(
     "step",
     "One transformation.",
     (
-        Option("sql", Type.TEXT, "One SELECT; `input` is the step before."),
+        Option(
+            "sql",
+            Type.TEXT,
+            "One SELECT; `input` is the step before.",
+            example="SELECT id FROM input",
+        ),
         Option(
             "python",
             Type.TEXT,
             "`module.function`, from a DataFrame to a DataFrame.",
             example="shop.clean",
-            validate=lambda path: None if "." in path else "must be `module.function`",
+            validate=_function_fault,
         ),
         Option("name", Type.TEXT, "The table name of its rows. Default: `step_1`, `step_2`, …"),
         Option("from", Type.TEXT, "With `python`: the rows it gets. Default: the step before."),

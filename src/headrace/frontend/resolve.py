@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.frontend.options import PIPELINE, SINK, STEP, name_fault
 from headrace.model.pipeline import (
     Guarantee,
     Mode,
@@ -32,7 +32,13 @@ Fields = Mapping[str, Field]
 
 INPUT = "input"  # in SQL: the rows of the step before
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = {INPUT, "values", "table", "select", "from", "where"}
+_RESERVED = {INPUT, "values", "table", "select", "from", "where"} | {
+    # Words that cannot follow FROM as a name.
+    *("anti", "cross", "except", "full", "inner", "intersect", "join", "lateral", "left"),
+    *("minus", "natural", "on", "right", "semi", "union", "using"),
+}
+_COMPONENT = "write `connector_type: kafka` and its other options below it"
+_PARTS = {"source", "sources", "transform", "transforms", "sink", "sinks"}
 
 
 def resolve(root: Node, file: Path) -> tuple[Pipeline | None, list[Diagnostic]]:
@@ -49,18 +55,20 @@ class _Resolver:
         self.faults: list[Diagnostic] = []
         # The columns of each table that SQL may read; None where only Spark can tell.
         self.columns: dict[str, tuple[str, ...] | None] = {}
+        # The table that a step or a sink gets when it names none.
+        self.last: str | None = None
 
     def pipeline(self, root: Node) -> tuple[Pipeline | None, list[Diagnostic]]:
-        fields = self._mapping(root, "a pipeline file")
-        if "connector_type" in fields:
+        fields = self._mapping(root, "a pipeline file", "begin with `source:`")
+        if fields is None:
+            return None, self.faults
+        if "connector_type" in fields and not _PARTS & fields.keys():
             # A file that holds only a source, as other tools keep them.
             fields = {"source": Field(root.span, root)}
-        parts = {"source", "sources", "transform", "transforms", "sink", "sinks"}
-        own = {key: field for key, field in fields.items() if key not in parts}
-        options = self._options(PIPELINE, own, root.span, others=parts)
+        options = self._own_options(fields, root.span)
         sources = tuple(self._sources(fields))
         transforms = tuple(self._transforms(fields))
-        sinks = tuple(self._sinks(fields, sources, transforms))
+        sinks = tuple(self._sinks(fields))
         if any(fault.severity is Severity.ERROR for fault in self.faults):
             return None, self.faults
         pipeline = Pipeline(
@@ -75,18 +83,34 @@ class _Resolver:
         )
         return pipeline, self.faults
 
+    def _own_options(self, fields: Fields, span: Span) -> Options:
+        own = {key: field for key, field in fields.items() if key not in _PARTS}
+        specs = [kind.SPEC for kind in SOURCES.values()] + [kind.SPEC for kind in SINKS.values()]
+        elsewhere = {"connector_type", *(name for spec in specs for name in spec.names)}
+        for key in (elsewhere & own.keys()) - PIPELINE.names:
+            hint = "indent it, so that it stands under `source:` or `sink:`"
+            message = f"`{key}` belongs to a source or a sink"
+            self._fault("UNKNOWN_OPTION", message, own.pop(key).key, hint)
+        options = self._options(PIPELINE, own, span, others=_PARTS)
+        wrong = name_fault(self.file.stem)
+        if "pipeline" not in options and wrong:
+            message = f"the file's name is the pipeline's, and {wrong}"
+            self._fault("BAD_NAME", message, span, "add `pipeline: name`, or rename the file")
+        return options
+
     # Sources
 
     def _sources(self, fields: Fields) -> Iterator[Source]:
+        before = len(self.faults)
         found = list(self._named(fields, "source", "sources"))
-        if not found:
+        if not found and len(self.faults) == before and "connector_type" not in fields:
             self._fault("MISSING_SOURCE", "there is no `source:`", self.span)
         for name, node in found:
             self._check_name(name, node.span)
-            body = self._mapping(node, f"source `{name}`")
+            self.columns[name] = None
+            body = self._mapping(node, f"`{name}`", _COMPONENT)
             connector = self._connector(body, node.span, SOURCES, "source")
-            if connector is None:
-                self.columns[name] = None
+            if body is None or connector is None:
                 continue
             spec = SOURCES[connector].SPEC
             rest = {key: field for key, field in body.items() if key != "connector_type"}
@@ -101,18 +125,24 @@ class _Resolver:
 
     def _transforms(self, fields: Fields) -> Iterator[Transform]:
         node = self._either(fields, "transform", "transforms")
-        if node is None:
+        if len(self.columns) == 1:
+            self.last = next(iter(self.columns))
+        if node is None or node.value is None:
             return
         items = node.value if isinstance(node.value, list) else [node]
-        previous = next(iter(self.columns), None) if len(self.columns) == 1 else None
         for number, item in enumerate(items, start=1):
-            transform = self._transform(item, number, previous)
+            before = len(self.columns)
+            transform = self._transform(item, number, self.last)
             if transform is not None:
-                previous = transform.name
                 yield transform
+            # A step with a fault is still the one before the next.
+            self.last = list(self.columns)[-1] if len(self.columns) > before else self.last
 
     def _transform(self, node: Node, number: int, previous: str | None) -> Transform | None:
-        body = self._mapping(node, "a step")
+        body = self._mapping(node, "a step", "write `- sql: SELECT … FROM …`")
+        if body is None:
+            self.columns.setdefault(f"step_{number}", None)
+            return None
         options = self._options(STEP, body, node.span)
         name = options["name"] or f"step_{number}"
         self._check_name(name, options.at("name"))
@@ -137,16 +167,28 @@ class _Resolver:
         known = dict(self.columns)
         if previous is not None:
             known[INPUT] = self.columns[previous]
-        inputs = []
-        for table, where in query.tables.items():
-            if table not in known:
-                self.faults.append(unknown("table", table, known, where, "of this pipeline"))
-            inputs.append(previous if table == INPUT and previous else table)
+        inputs = [self._table(table, where, previous) for table, where in query.tables.items()]
         told = {table: columns for table, columns in known.items() if columns is not None}
         self.faults.extend(query.unknown_columns(told))
         self.columns[name] = query.output_columns(told)
-        used = previous if INPUT in query.tables else None
+        used = previous if INPUT in {table.lower() for table in query.tables} else None
         return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), used, span)
+
+    def _table(self, name: str, where: Span, previous: str | None) -> str:
+        """What a table of SQL is called here; upper and lower case are the same to Spark."""
+        if name.lower() == INPUT:
+            if previous is None:
+                message = "`input` is the step before, and this is the first one of several sources"
+                self._fault("UNKNOWN_TABLE", message, where, "name one: " + ", ".join(self.columns))
+            return previous or name
+        found = self._find(name)
+        if found is None:
+            known = {*self.columns, INPUT} if previous else self.columns
+            self.faults.append(unknown("table", name, known, where, "of this pipeline"))
+        return found or name
+
+    def _find(self, name: str) -> str | None:
+        return next((known for known in self.columns if known.lower() == name.lower()), None)
 
     def _python(self, name: str, options: Options, previous: str | None) -> Transform | None:
         self.columns[name] = None
@@ -157,23 +199,18 @@ class _Resolver:
 
     # Sinks
 
-    def _sinks(
-        self, fields: Fields, sources: tuple[Source, ...], transforms: tuple[Transform, ...]
-    ) -> Iterator[Sink]:
-        default = transforms[-1].name if transforms else None
-        if default is None and len(sources) == 1:
-            default = sources[0].name
+    def _sinks(self, fields: Fields) -> Iterator[Sink]:
         for name, node in self._named(fields, "sink", "sinks"):
             self._check_name(name, node.span)
-            body = self._mapping(node, f"sink `{name}`")
+            body = self._mapping(node, f"`{name}`", _COMPONENT)
             connector = self._connector(body, node.span, SINKS, "sink")
-            if connector is None:
+            if body is None or connector is None:
                 continue
             own = {key: field for key, field in body.items() if key in ("from",)}
             rest = {key: f for key, f in body.items() if key not in ("connector_type", "from")}
             common = self._options(SINK, own, node.span)
             options = self._options(SINKS[connector].SPEC, rest, node.span, others={"from"})
-            source = self._input(common, default, "from", f"sink `{name}`")
+            source = self._input(common, self.last, "from", f"sink `{name}`")
             if source is None:
                 continue
             self.faults.extend(SINKS[connector].check(options, self.columns.get(source)))
@@ -183,13 +220,16 @@ class _Resolver:
 
     def _input(self, options: Options, default: str | None, key: str, what: str) -> str | None:
         name: str | None = options[key] or default
+        if name is None and not self.columns:
+            return None  # that there is no source has been said
         if name is None:
             hint = "known: " + ", ".join(self.columns) if self.columns else None
             self._fault("MISSING_OPTION", f"{what} needs `{key}:`", options.span, hint)
-        elif name not in self.columns:
-            self.faults.append(unknown("table", name, self.columns, options.at(key)))
             return None
-        return name
+        found = self._find(name)
+        if found is None:
+            self.faults.append(unknown("table", name, self.columns, options.at(key)))
+        return found
 
     def _named(self, fields: Fields, one: str, many: str) -> Iterator[tuple[str, Node]]:
         """The components under `source:` (named so) or under `sources:` by their names."""
@@ -199,7 +239,9 @@ class _Resolver:
         if one in fields:
             yield one, node
             return
-        for name, field in self._mapping(node, f"`{many}`").items():
+        hint = f"write `a_name:` below it and the options below that, or use `{one}:`"
+        named = self._mapping(node, f"`{many}`", hint)
+        for name, field in (named or {}).items():
             yield name, Node(field.node.value, field.key)
 
     def _either(self, fields: Fields, one: str, many: str) -> Node | None:
@@ -210,14 +252,21 @@ class _Resolver:
         return field.node if field else None
 
     def _connector(
-        self, body: Fields, span: Span, known: Mapping[str, Any], kind: str
+        self, body: Fields | None, span: Span, known: Mapping[str, Any], kind: str
     ) -> str | None:
+        if body is None:
+            return None
         field = body.get("connector_type")
         if field is None:
             hint = "add `connector_type: kafka`"
             self._fault("MISSING_OPTION", f"a {kind} needs `connector_type`", span, hint)
             return None
-        name = str(field.node.value)
+        name = field.node.value
+        if not isinstance(name, str):
+            message = f"`connector_type` must be text, and is {field.node.shape}"
+            hint = "known: " + ", ".join(known)
+            self._fault("BAD_VALUE", message, field.node.span, hint)
+            return None
         if name not in known:
             self.faults.append(unknown("connector", name, known, field.node.span, f"for a {kind}"))
             return None
@@ -230,17 +279,18 @@ class _Resolver:
         self.faults.extend(faults)
         return options
 
-    def _mapping(self, node: Node, what: str) -> Fields:
+    def _mapping(self, node: Node, what: str, hint: str) -> Fields | None:
         if isinstance(node.value, dict):
             return node.value
-        self._fault("NOT_A_MAPPING", f"{what} must be a mapping, and is {node.shape}", node.span)
-        return {}
+        message = f"{what} must be a mapping, and is {node.shape}"
+        self._fault("NOT_A_MAPPING", message, node.span, hint)
+        return None
 
     def _check_name(self, name: str, span: Span) -> None:
         if not _NAME.fullmatch(name) or name.lower() in _RESERVED:
             message = f"`{name}` cannot be a name in SQL"
             self._fault("BAD_NAME", message, span, "use letters, digits and _, and no SQL word")
-        elif name in self.columns:
+        elif self._find(name) is not None:
             self._fault("NAME_TWICE", f"`{name}` is the name of two things", span)
 
     def _fault(self, code: str, message: str, span: Span, hint: str | None = None) -> None:

@@ -10,7 +10,8 @@ from headrace.spans import Diagnostic, Severity
 
 
 def lint(pipeline: Pipeline) -> list[Diagnostic]:
-    return [*_stream_limits(pipeline), *_loops(pipeline), *_unused(pipeline), *_shared(pipeline)]
+    checks = (_stream_limits, _loops, _unused, _shared, _no_effect)
+    return [fault for check in checks for fault in check(pipeline)]
 
 
 def _stream_limits(pipeline: Pipeline) -> Iterator[Diagnostic]:
@@ -78,3 +79,16 @@ def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
                 message = f"`{other}` and `{source.name}` read {topic} with the same group {group}"
                 hint = "give one of them a `consumer_group` of its own"
                 yield Diagnostic("GROUP_SHARED", message, source.span, hint)
+
+
+def _no_effect(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Options of a stream in a pipeline that is none."""
+    if pipeline.mode is not Mode.BATCH:
+        return
+    stream_only = [(pipeline.options, "trigger")]
+    for source in pipeline.sources:
+        stream_only += [(source.options, "batch_size"), (source.options, "timeout_ms")]
+    for options, name in stream_only:
+        if name in options:
+            message = f"`{name}` has no effect with `mode: batch`"
+            yield Diagnostic("NO_EFFECT", message, options.at(name), severity=Severity.WARNING)

@@ -168,11 +168,13 @@ class KafkaSource:
     @staticmethod
     def check(options: Options) -> Iterator[Diagnostic]:
         """What is wrong with options that are each right by themselves."""
-        if ("topic" in options) == ("topics" in options):
-            both = "topic" in options
-            message = "`topic` and `topics` cannot stand together" if both else "which topic?"
-            span = options.at("topics") if both else options.span
-            yield Diagnostic("MISSING_OPTION", message, span, "set `topic` or `topics`")
+        given = {"topic", "topics"} & {*options.values, *options.meant}
+        if not given:
+            message = "the kafka source needs `topic` or `topics`"
+            yield Diagnostic("MISSING_OPTION", message, options.span, "add `topic: orders`")
+        elif "topic" in options and "topics" in options:
+            message = "`topic` and `topics` cannot stand together"
+            yield Diagnostic("CONFLICT", message, options.at("topics"), "keep one of them")
         if "dlq_topic" in options and options["bad_data"] != "dlq":
             message = f"`dlq_topic` has no effect with `bad_data: {options['bad_data']}`"
             yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "remove one of them")
@@ -181,13 +183,12 @@ class KafkaSource:
                 "`timeout_ms` says how long to wait for a full batch, and there is no batch_size"
             )
             yield Diagnostic("CONFLICT", message, options.at("timeout_ms"), "add `batch_size`")
-        if (
-            options["dlq_topic"] in (options["topic"], *(options["topics"] or ()))
-            and (options["dlq_topic"])
-        ):
+        topics = (options["topic"], *(options["topics"] or ()))
+        if options["dlq_topic"] is not None and options["dlq_topic"] in topics:
             message = "the dead letters would be read again: `dlq_topic` is the topic itself"
             yield Diagnostic("CONFLICT", message, options.at("dlq_topic"), "name another topic")
-        yield from _metadata_clash(options)
+        if options["schema"] is not None:
+            yield from _name_clashes(options)
 
     @staticmethod
     def columns(options: Options) -> tuple[str, ...]:
@@ -304,10 +305,13 @@ def _offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
     )
 
 
-def _metadata_clash(options: Options) -> Iterator[Diagnostic]:
-    if not options["include_metadata"] or options["schema"] is None:
-        return
+def _name_clashes(options: Options) -> Iterator[Diagnostic]:
+    """Columns of the schema that something else is called."""
     for name in Schema.parse(options["schema"]).names:
-        if name.lower() in METADATA:
+        hint = f"remove `{name}` from it"
+        if options["include_metadata"] and name.lower() in METADATA:
             message = f"`include_metadata` adds the column `{name}`, which the schema declares too"
-            yield Diagnostic("CONFLICT", message, options.at("schema"), f"remove `{name}` from it")
+            yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
+        elif name.lower() in (COLUMN, json_format.CORRUPT):
+            message = f"the schema declares `{name}`, a column that Headrace needs for itself"
+            yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
