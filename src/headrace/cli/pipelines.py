@@ -14,7 +14,7 @@ import typer
 
 from headrace.cli import output
 from headrace.errors import EXIT_DEFINITION, DefinitionError
-from headrace.spans import Diagnostic, Severity
+from headrace.spans import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
     from headrace.api import Run
@@ -49,17 +49,25 @@ def check(
     ] = CheckFormat.TEXT,
 ) -> None:
     """Report every fault of pipeline files, without starting anything."""
-    from headrace.api import load
-
     found: list[Diagnostic] = []
     for path in _expand(files):
-        faults = load(path).check()
+        faults = _faults(path)
         found += faults
         if not faults:
             output.note(f"{path}: ok")
     _print_diagnostics(found, form)
     if any(fault.severity is Severity.ERROR for fault in found):
         raise typer.Exit(EXIT_DEFINITION)
+
+
+def _faults(path: Path) -> list[Diagnostic]:
+    """All that is wrong with a file; that it cannot be read is one, so that others are checked."""
+    from headrace.api import load
+
+    try:
+        return load(path).check()
+    except DefinitionError as error:
+        return [Diagnostic("NOT_READ", str(error), Span(str(path), 1, 1), error.hint)]
 
 
 def _expand(paths: list[Path]) -> list[Path]:
@@ -93,10 +101,21 @@ def _print_diagnostics(found: list[Diagnostic], form: CheckFormat) -> None:
         return
     for fault in found:
         if form is CheckFormat.GITHUB:
-            where = f"file={fault.span.file},line={fault.span.line},col={fault.span.column}"
-            print(f"::{fault.severity} {where},title={fault.code}::{fault.message}")
+            print(_annotation(fault))
         else:
             print(fault)
+
+
+def _annotation(fault: Diagnostic) -> str:
+    """A workflow command of GitHub Actions, in which these characters have a meaning."""
+
+    def escaped(text: str, special: str) -> str:
+        return "".join(f"%{ord(c):02X}" if c in special else c for c in text)
+
+    file = escaped(fault.span.file, "%\r\n:,")
+    text = escaped(fault.message + (f" ({fault.hint})" if fault.hint else ""), "%\r\n")
+    place = f"file={file},line={fault.span.line},col={fault.span.column},title={fault.code}"
+    return f"::{fault.severity} {place}::{text}"
 
 
 def explain(
