@@ -107,7 +107,12 @@ STEP = Spec(
             example="shop.clean",
             validate=_function_fault,
         ),
-        Option("name", Type.TEXT, "The table name of its rows. Default: `step_1`, `step_2`, …"),
+        Option(
+            "name",
+            Type.TEXT,
+            "The table name of its rows. Default: `step_1`, `step_2` and so on.",
+            example="paid",
+        ),
         Option("from", Type.TEXT, "With `python`: the rows it gets. Default: the step before."),
     ),
 )

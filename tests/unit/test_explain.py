@@ -1,0 +1,77 @@
+"""A plan in words."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from tests.unit import golden
+from tests.unit.definitions import SINK, SOURCE, planned, steps, write
+
+from headrace.api import load
+from headrace.cli.main import main
+from headrace.plan.explain import words
+from headrace.plan.stages import Plan, Stage
+
+HERE = Path(__file__).parent
+TEXT = (
+    "pipeline: orders_clean\n"
+    + SOURCE
+    + "  batch_size: 500\n  max_errors_per_batch: 9\n  properties: {fetch.min.bytes: 10}\n"
+    + "transform:\n"
+    + "  - {name: paid, sql: SELECT id FROM source WHERE amount > 0}\n"
+    + "  - {python: shop.clean, from: source}\n"
+    + "sinks:\n"
+    + "  topic: {connector_type: kafka, topic: out, from: paid}\n"
+    + "  screen: {connector_type: console}\n"
+)
+
+
+def test_a_pipeline_is_explained_from_source_to_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, TEXT)
+    with pytest.raises(SystemExit):
+        main(["explain", "p.yaml"])
+    told, _, spark = capsys.readouterr().out.partition("\nSpark\n")
+    assert "spark.master = local[*]" in spark
+    golden.check(HERE / "explained.txt", told)
+
+
+def stages(plan: Plan) -> list[Stage]:
+    return [stage for query in plan.queries for stage in query.stages]
+
+
+def test_every_kind_of_stage_is_explained(tmp_path: Path) -> None:
+    plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), SINK)
+    assert {type(stage) for stage in stages(plan)} == set(get_args(Stage))
+    for stage in stages(plan):
+        assert words(stage)
+
+
+@pytest.mark.parametrize("stage", get_args(Stage))
+def test_a_kind_of_stage_has_words_of_its_own(stage: type) -> None:
+    assert words.dispatch(stage) is not words.dispatch(object)
+    assert fields(stage)
+
+
+def test_every_setting_has_an_origin(tmp_path: Path) -> None:
+    story = load(write(tmp_path, TEXT)).explain()
+    settings = [
+        s for query in story["queries"] for stage in query["stages"] for s in stage["settings"]
+    ]
+    assert settings
+    for setting in [*settings, *story["spark"]]:
+        assert setting["origin"]
+
+
+def test_an_option_that_is_set_is_shown_with_its_place(tmp_path: Path) -> None:
+    story = load(write(tmp_path, TEXT)).explain()
+    shown = {s["name"]: s for s in story["queries"][0]["stages"][0]["settings"]}
+    assert shown["maxOffsetsPerTrigger"]["value"] == "500"
+    assert shown["maxOffsetsPerTrigger"]["origin"].endswith("p.yaml:7:15)")
+    assert shown["kafka.fetch.min.bytes"]["value"] == "10"
+    assert shown["failOnDataLoss"]["origin"] == "on_data_loss (default)"
