@@ -37,8 +37,21 @@ class OrderEvent(NamedTuple):
     fate: str
 
 
-def order_events(seed: int = 1, bad_share: float = 0.005) -> Iterator[OrderEvent]:
-    """Events without end, about 150 bytes each; `bad_share` of them cannot be decoded."""
+BAD = (
+    "NOT_JSON",
+    "WRONG_TYPE",
+    "MISSING_FIELD",
+    "EMPTY_VALUE",
+    "NOT_UTF8",
+    "NOT_AN_OBJECT",
+    "NULL_VALUE",
+)
+
+
+def order_events(
+    seed: int = 1, bad_share: float = 0.005, bad: tuple[str, ...] = BAD
+) -> Iterator[OrderEvent]:
+    """Events without end, about 150 bytes each; `bad_share` of them are bad, in these ways."""
     rng = random.Random(seed)
     second, clock = -1, ""
     id = 1_000_000
@@ -60,20 +73,9 @@ def order_events(seed: int = 1, bad_share: float = 0.005) -> Iterator[OrderEvent
         ).encode()
         key = customer.encode()
         if rng.random() < bad_share:
-            yield _spoilt(rng.choice(_BAD), key, value)
+            yield _spoilt(rng.choice(bad), key, value)
         else:
             yield OrderEvent(key, value, KEPT if status == "paid" else FILTERED)
-
-
-_BAD = (
-    "NOT_JSON",
-    "WRONG_TYPE",
-    "MISSING_FIELD",
-    "EMPTY_VALUE",
-    "NOT_UTF8",
-    "NOT_AN_OBJECT",
-    "NULL_VALUE",
-)
 
 
 def _spoilt(code: str, key: bytes, value: bytes) -> OrderEvent:
