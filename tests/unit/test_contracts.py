@@ -148,7 +148,7 @@ def test_an_error_takes_values_and_says_what_and_what_next(error: type[HeadraceE
         for p in parameters
         if p.default is inspect.Parameter.empty
     }
-    raised = error(**values)
+    raised = error(**values)  # type: ignore[arg-type]
     assert str(raised)
     assert raised.hint or error.__name__ in (
         "DefinitionError",

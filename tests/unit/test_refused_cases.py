@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from tests.unit import golden
 
 from headrace.api import load
 from headrace.spans import Severity
-from tests.unit import golden
 
 REFUSED = Path(__file__).parents[1] / "cases" / "refused"
 CASES = sorted(folder for folder in REFUSED.iterdir() if folder.is_dir())
@@ -26,3 +27,22 @@ def test_a_refused_case_has_exactly_the_expected_faults(
 
 def test_there_are_refused_cases() -> None:
     assert len(CASES) >= 20
+
+
+SOURCES = Path(__file__).parents[2] / "src" / "headrace"
+# Warnings, and what is said about a file before or after it is examined.
+ELSEWHERE = {"STATE_GROWS", "UNUSED", "NO_EFFECT", "MISSING_SINK", "NOT_READ", "YAML_TOO_LARGE"}
+
+
+def test_every_code_has_a_case() -> None:
+    codes = set()
+    for path in SOURCES.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        codes |= set(re.findall(r'(?:Diagnostic|_fault)\(\s*"([A-Z0-9_]+)"', text))
+        codes |= {f"UNKNOWN_{what.upper()}" for what in re.findall(r'\bunknown\(\s*"(\w+)"', text)}
+    seen = {
+        line.split(" ", 2)[1]
+        for case in CASES
+        for line in (case / "expected.txt").read_text(encoding="utf-8").splitlines()
+    }
+    assert codes - ELSEWHERE <= seen

@@ -22,7 +22,7 @@ from headrace.errors import EXIT_INTERNAL, HeadraceError, InternalError
 # One line for each module of verbs; each has `register(app)`. A command loads only its own module,
 # so that `check` need not wait for a Kafka client; help and completion load all of them.
 COMMANDS = {
-    "headrace.cli.pipelines": ("check", "explain", "preview", "run", "status", "new"),
+    "headrace.cli.pipelines": ("check", "explain", "preview", "run", "status", "new", "schema"),
     "headrace.cli.dev": ("dev",),
     "headrace.cli.jars": ("jars",),
     "headrace.cli.topics": ("topics",),

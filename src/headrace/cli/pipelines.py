@@ -1,4 +1,6 @@
-"""`headrace check`, `explain`, `preview`, `run`, `status`, `new`: pipelines from file to lag."""
+"""`headrace check`, `explain`, `preview`, `run`, `status`, `new`, `schema`: pipelines from file to
+lag.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command("run", rich_help_panel="Pipelines")(run)
     app.command("status", rich_help_panel="Pipelines")(status)
     app.command("new", rich_help_panel="Pipelines")(new)
+    app.command("schema", rich_help_panel="Pipelines")(schema)
 
 
 def check(
@@ -274,3 +277,10 @@ def new(
     output.note(f"{path} is written; edit it, then:")
     for verb in ("check", "explain", "preview", "run"):
         output.note(f"  headrace {verb} {path}")
+
+
+def schema() -> None:
+    """Print the JSON Schema of pipeline files, for editors that complete and check them."""
+    from headrace.frontend.json_schema import pipeline_schema
+
+    output.emit_value(pipeline_schema(), output.Format.JSON)

@@ -120,6 +120,6 @@ STEP = Spec(
 SINK = Spec(
     "sink",
     "sink",
-    "Every sink.",
+    "What a sink takes beside the options of its own.",
     (Option("from", Type.TEXT, "The rows it writes. Default: the last step's."),),
 )

@@ -1,0 +1,217 @@
+"""Write docs/reference anew from the code: options, JSON Schema, errors and commands.
+
+`make docs` calls it; `--check` only says which files are not what they would be.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from headrace import errors
+from headrace.cli.main import command_table
+from headrace.errors import HeadraceError
+from headrace.frontend.json_schema import pipeline_schema
+from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.sinks import SINKS
+from headrace.sources import SOURCES
+from headrace.spec import Option, Spec
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+NOTE = "<!-- Made by `make docs` from the code; do not edit. -->"
+
+
+def main() -> int:
+    stale = [path for path, text in pages().items() if not _holds(path, text)]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is stale; run `make docs`")
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(pages()[path], encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} written")
+    return 0
+
+
+def pages() -> dict[Path, str]:
+    return {
+        REFERENCE / "options.md": _page("Options of pipeline files", _options()),
+        REFERENCE / "errors.md": _page("Errors and exit codes", _errors()),
+        REFERENCE / "commands.md": _page("Commands", _commands()),
+        REFERENCE / "pipeline.schema.json": json.dumps(pipeline_schema(), indent=2) + "\n",
+    }
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def _page(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"# {title}", "", NOTE, *lines]) + "\n"
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield ""
+    for row in (heads, ("---",) * len(heads), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+# Options
+
+
+def _options() -> Iterator[str]:
+    yield ""
+    yield "A pipeline file is checked against these; a name that is not here is an error. A value"
+    yield "may hold `${env:NAME}` or `${env:NAME:-default}`. Options of a source or sink stand"
+    yield "beside its `connector_type`."
+    yield from _spec("The pipeline", PIPELINE)
+    yield ""
+    yield "Beside these: `source` or `sources`, `transform`, and `sink` or `sinks`. `sources` and"
+    yield "`sinks` hold several by name; the only one of its kind is called `source` or `sink`."
+    yield from _spec("A step of `transform`", STEP)
+    for name, source in SOURCES.items():
+        yield from _spec(f"Source `{name}`", source.SPEC)
+    yield from _spec("Every sink", SINK)
+    for name, sink in SINKS.items():
+        yield from _spec(f"Sink `{name}`", sink.SPEC)
+
+
+def _spec(title: str, spec: Spec) -> Iterator[str]:
+    yield ""
+    yield f"## {title}"
+    yield ""
+    yield spec.summary
+    heads = ("option", "type", "default", "what it does", "example")
+    yield from _table(heads, (_option(option) for option in spec.options))
+
+
+def _option(option: Option) -> tuple[str, ...]:
+    names = " or ".join(f"`{name}`" for name in option.names)
+    kind = ", ".join(f"`{choice}`" for choice in option.choices) or str(option.type)
+    if option.minimum is not None:
+        kind += f", at least {option.minimum}"
+    default = "**required**" if option.required else _value(option.default)
+    secret = " Secret: it is never shown." if option.secret else ""
+    example = f"`{option.example}`" if option.example else ""
+    return names, kind, default, option.help + secret, example
+
+
+def _value(value: Any) -> str:
+    if value in (None, (), {}):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+# Errors
+
+
+def _errors() -> Iterator[str]:
+    yield ""
+    yield "With exit code 3 the same command may work later; with 4 it will not. 2 is a fault of"
+    yield "the definition or the command line, and 70 one of Headrace."
+    heads = ("code", "exit", "what is said", "what to do next")
+    yield from _table(heads, (_error(error) for error in _leaves(HeadraceError)))
+    yield ""
+    yield "## Faults of a definition"
+    yield ""
+    yield "All of them are reported at once, each with its place, and end a command with 2. One"
+    yield "example of each:"
+    yield from _table(("code", "example"), sorted(_faults().items()))
+
+
+def _faults() -> dict[str, str]:
+    """An example of each code, from the cases that the tests hold against."""
+    found: dict[str, str] = {}
+    for case in sorted((ROOT / "tests" / "cases" / "refused").glob("*/expected.txt")):
+        for line in case.read_text(encoding="utf-8").splitlines():
+            place, code, message = line.split(" ", 2)
+            found.setdefault(f"`{code}`", f"{place} {message}")
+    return found
+
+
+def _leaves(kind: type[HeadraceError]) -> Iterator[type[HeadraceError]]:
+    children = [child for child in kind.__subclasses__() if child.__module__ == errors.__name__]
+    for child in children:
+        yield from _leaves(child)
+    if not children:
+        yield kind
+
+
+def _error(error: type[HeadraceError]) -> tuple[str, ...]:
+    values: dict[str, Any] = {}
+    for name, parameter in inspect.signature(error).parameters.items():
+        if parameter.default is inspect.Parameter.empty:
+            shown = f"‹{name.replace('_', ' ')}›"
+            values[name] = [shown] if "Sequence" in str(parameter.annotation) else shown
+    example = error(**values)
+    code = f"`{error.code}`"
+    if error.code != example.code:
+        code = "Kafka's own name of it"
+    return code, str(example.exit_code), str(example), example.hint or ""
+
+
+# Commands
+
+
+def _commands() -> Iterator[str]:
+    yield ""
+    yield "`headrace COMMAND --help` prints the same. `--debug`, before the command, shows stack"
+    yield "traces and Spark's own messages; `--version` prints the version."
+    table = typer.main.get_command(command_table([]))
+    for name, command in _verbs(table, "headrace"):
+        yield from _command(name, command)
+
+
+def _verbs(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    inside = getattr(command, "commands", None)
+    if inside is None:
+        yield name, command
+        return
+    for verb, each in inside.items():
+        yield from _verbs(each, f"{name} {verb}")
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    shown = [p for p in command.params if not p.hidden]
+    arguments = [p for p in shown if p.param_type_name == "argument"]
+    options = [p for p in shown if p.param_type_name == "option"]
+    usage = " ".join(
+        [name, *(_argument(p) for p in arguments), *(["[OPTIONS]"] if options else [])]
+    )
+    yield ""
+    yield f"## `{usage}`"
+    yield ""
+    yield inspect.cleandoc(command.help or "").replace("\n\f", "")
+    rows = [(f"`{_argument(p)}`", p.help or "", "") for p in arguments]
+    rows += [(_flags(p), p.help or "", _default(p)) for p in options]
+    if rows:
+        yield from _table(("", "what it does", "default"), rows)
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.metavar or parameter.name.upper()).strip("[]")
+    return name if parameter.required else f"[{name}]"
+
+
+def _flags(parameter: Any) -> str:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if value is None or isinstance(value, bool) or callable(value) or value in ((), []):
+        return ""
+    return f"`{value}`"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
