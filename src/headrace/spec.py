@@ -18,6 +18,9 @@ from typing import Any
 from headrace.spans import Diagnostic, Field, Node, Span, short
 
 
+HIDDEN = "(hidden)"  # stands for the value of a secret wherever values are shown
+
+
 class Type(StrEnum):
     TEXT = "text"
     INTEGER = "integer"
@@ -49,19 +52,23 @@ class Option:
         return (self.name, *self.aliases)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Options:
     """The values that a definition sets, completed by the defaults of their spec.
 
     Two are equal when they set the same values, wherever they stand.
     """
 
-    spec: Spec = field(repr=False, compare=False)
+    spec: Spec = field(compare=False)
     values: Mapping[str, Any]
-    spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
-    span: Span = field(default=Span("", 1, 1), compare=False, repr=False)
+    spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
+    span: Span = field(default=Span("", 1, 1), compare=False)
     # Options that a misspelt name may stand for.
-    meant: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    meant: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def __repr__(self) -> str:
+        shown = {name: self._shown(name, value) for name, value in self.values.items()}
+        return f"Options({shown})"
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name] if name in self.values else self.spec.option(name).default
@@ -77,7 +84,11 @@ class Options:
     def setting(self, name: str, option: str, value: object | None = None) -> Setting:
         """The property `name`, whose value is that of `option` or follows from it."""
         origin = f"{option} ({self.at(option)})" if option in self else f"{option} (default)"
-        return Setting(name, str(self[option] if value is None else value), origin)
+        shown = self._shown(option, self[option] if value is None else value)
+        return Setting(name, str(shown), origin)
+
+    def _shown(self, option: str, value: object) -> object:
+        return HIDDEN if self.spec.option(option).secret else value
 
 
 @dataclass(frozen=True)
@@ -184,6 +195,8 @@ def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
         problem = option.validate(value) if option.validate else None
     except ValueError as error:
         problem = str(error)
+    if problem and option.secret:
+        problem = f"is not {_article(option.type)} {option.type} that may stand here"
     if problem:
         code = "BAD_CHOICE" if option.type is Type.CHOICE else "BAD_VALUE"
         hint = f"for example `{option.name}: {option.example}`" if option.example else None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.spans import Diagnostic, Field, Node, Span
-from headrace.spec import Option, Options, Setting, Spec, Type, unknown
+from headrace.spec import HIDDEN, Option, Options, Setting, Spec, Type, unknown
 
 HERE = Span("p.yaml", 1, 1)
 AT = Span("p.yaml", 7, 3)
@@ -169,6 +169,15 @@ def test_a_setting_tells_where_its_value_comes_from() -> None:
     options, _ = read(both, {"x": "1"})
     assert options.setting("kafka.x", "x") == Setting("kafka.x", "1", "x (p.yaml:7:3)")
     assert options.setting("kafka.y", "y") == Setting("kafka.y", "z", "y (default)")
+
+
+def test_a_secret_is_never_shown() -> None:
+    options, _ = read(Option("password", Type.TEXT, "Help.", secret=True), {"password": "hunter2"})
+    assert options.setting("sasl.password", "password").value == HIDDEN
+    assert options["password"] == "hunter2"
+    _, faults = read(Option("pin", Type.INTEGER, "Help.", secret=True), {"pin": "hunter2"})
+    assert [fault.code for fault in faults] == ["BAD_VALUE"]
+    assert "hunter2" not in f"{faults[0]} {options!r}"
 
 
 def test_options_are_equal_when_they_set_the_same_wherever_they_stand() -> None:
