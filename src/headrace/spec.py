@@ -17,7 +17,6 @@ from typing import Any
 
 from headrace.spans import Diagnostic, Field, Node, Span, short
 
-
 HIDDEN = "(hidden)"  # stands for the value of a secret wherever values are shown
 
 

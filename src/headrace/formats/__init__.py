@@ -1,1 +1,1 @@
-"""Formats: bytes of a message to columns, and columns to bytes. One file each."""
+"""Formats: bytes of a record to columns, and columns to bytes. One file each."""

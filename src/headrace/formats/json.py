@@ -1,4 +1,4 @@
-"""JSON messages with a declared schema.
+"""JSON records with a declared schema.
 
 `decode` turns raw Kafka rows into the schema's columns plus the hidden column of `formats.carried`.
 `from_json` alone would let records pass as good that are not: text after the object is ignored, and

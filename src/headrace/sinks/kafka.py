@@ -1,4 +1,4 @@
-"""The Kafka sink: each row as a JSON message, by Spark's own Kafka writer.
+"""The Kafka sink: each row as a JSON record, by Spark's own Kafka writer.
 
 `expressions` gives the columns of that writer as SQL, so that dead letters can travel in the same
 job.
@@ -34,7 +34,7 @@ class KafkaSink:
     SPEC: ClassVar[Spec] = Spec(
         "sink",
         "kafka",
-        "Rows as JSON messages of a Kafka topic.",
+        "Rows as JSON records of a Kafka topic.",
         (
             Option(
                 "bootstrap_server",
@@ -55,7 +55,7 @@ class KafkaSink:
             Option(
                 "key",
                 Type.TEXT,
-                "The message key: a column or an expression, written as text. Rows with the same "
+                "The record's key: a column or an expression, written as text. Rows with the same "
                 "key stay in order. Default: no key.",
                 example="customer",
             ),

@@ -82,7 +82,7 @@ class KafkaSource:
             Option(
                 "format",
                 Type.CHOICE,
-                "What a message's value is.",
+                "What a record's value is.",
                 default="json",
                 choices=("json",),
             ),
