@@ -7,6 +7,7 @@ Moving a group to another place is in `resets`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,7 +24,9 @@ from confluent_kafka import (
 from headrace.admin import offsets as partition_offsets
 from headrace.admin.client import REQUEST_SECONDS, Cluster, new_client, translate
 from headrace.admin.offsets import Offsets, TopicPartitionKey
-from headrace.errors import GroupNotEmpty, UnknownGroup
+from headrace.errors import BrokerTimeout, GroupNotEmpty, UnknownGroup
+
+COORDINATOR_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -147,14 +150,25 @@ def commit(
     """Store positions for a group that has no members; `GroupNotEmpty` when it has.
 
     An offset is the next one to read. Positions that are not named stay as they are. Calling it
-    again with the same offsets changes nothing.
+    again with the same offsets changes nothing. A coordinator that is new to its work, as in the
+    first seconds of a cluster, is waited for.
     """
-    if not offsets:
-        return
     wanted = [
         TopicPartition(topic, partition, offset, metadata)
         for (topic, partition), offset in offsets.items()
     ]
+    deadline = time.monotonic() + REQUEST_SECONDS
+    while wanted:
+        try:
+            _commit(cluster, group, wanted)
+            break
+        except BrokerTimeout:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(COORDINATOR_PAUSE_SECONDS)
+
+
+def _commit(cluster: Cluster, group: str, wanted: list[TopicPartition]) -> None:
     futures = cluster.admin.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=REQUEST_SECONDS
     )
