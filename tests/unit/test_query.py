@@ -50,6 +50,8 @@ ROWWISE = [
     "SELECT id FROM source WHERE customer LIKE ANY ('a%', 'b%')",
     "SELECT parse_json(customer):a::int AS a FROM source",
     "SELECT X '1F' AS b FROM source",
+    "SELECT id >>> 1 AS b FROM source",
+    "SELECT CAST(arr AS ARRAY<ARRAY<ARRAY<INT>>>) AS n FROM source",
     "-- first\nSELECT id FROM source",
     "SELECT /*+ REPARTITION(3) */ id FROM source",
     "SELECT id FROM source; -- done",

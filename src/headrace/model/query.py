@@ -240,13 +240,25 @@ def _parse(tokens: list[Token], text: str) -> list[exp.Expr]:
 
     How many arguments a function takes is left to Spark, which knows more forms of some.
     """
-    try:
-        return _statements(Spark(), tokens, text)
-    except ParseError as error:
+    attempts = ((Spark(), tokens), (Databricks(), tokens), (Spark(), _without_shifts(tokens)))
+    faults: list[ParseError] = []
+    for dialect, words in attempts:
         try:
-            return _statements(Databricks(), tokens, text)
-        except ParseError:
-            raise error from None
+            return _statements(dialect, words, text)
+        except ParseError as error:
+            faults.append(error)
+    raise faults[0]
+
+
+def _without_shifts(tokens: list[Token]) -> list[Token]:
+    """`a >>> b` as `a >> b`, which is all that the parser knows; to us they are alike."""
+    kept: list[Token] = []
+    for token in tokens:
+        last = "".join(each.text for each in kept[-2:])
+        if token.text == ">" and last == ">>" and kept[-2].end + 2 == token.start:
+            continue
+        kept.append(token)
+    return kept
 
 
 def _statements(dialect: Spark, tokens: list[Token], text: str) -> list[exp.Expr]:
