@@ -135,6 +135,12 @@ def test_pipelines_are_equal_when_they_mean_the_same(tmp_path: Path) -> None:
         ((SOURCE, "transform: [{python: a.b()}]\n", SINK), ["6:22 BAD_VALUE"]),
         ((SOURCE, "transform: [{python: a.b, from: c}]\n", SINK), ["6:33 UNKNOWN_TABLE"]),
         ((SOURCE, "transform: [{sql: SELECT 1 AS x, from: source}]\n", SINK), ["6:40 BAD_STEP"]),
+        ((SOURCE, "transform: {sql: ''}\n", SINK), ["6:19 BAD_VALUE"]),
+        ((SOURCE, "transform: {sql: }\n", SINK), ["6:17 BAD_VALUE"]),
+        ((SOURCE, "transform: {python: }\n", SINK), ["6:20 BAD_VALUE"]),
+        ((SOURCE, steps("SELECT id AS __Headrace FROM source"), SINK), ["7:10 CONFLICT"]),
+        ((SOURCE, steps("SELECT *, upper(name) AS Name FROM source"), SINK), ["9:3 COLUMN_TWICE"]),
+        ((SOURCE, steps("SELECT *, upper(name) AS Name FROM source"), CONSOLE), []),
         ((SOURCE, steps("SELECT id FROM sorce"), SINK), ["7:25 UNKNOWN_TABLE"]),
         ((SOURCE, steps("SELECT * FROM csv.`/etc/passwd`"), SINK), ["7:24 UNKNOWN_TABLE"]),
         ((SOURCE, steps("SELECT nme FROM source"), SINK), ["7:17 UNKNOWN_COLUMN"]),
@@ -289,8 +295,23 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.dictionaries(KEYS, TREES, max_size=6))
+STEPS = st.dictionaries(st.sampled_from(["sql", "python", "name", "from"]), SCALARS, max_size=3)
+COMPONENTS = st.dictionaries(KEYS, SCALARS, max_size=6).map(
+    lambda options: {"connector_type": "kafka", **options}
+)
+PIPELINES = st.fixed_dictionaries(
+    {"source": st.just(dict(line.split(": ", 1) for line in kafka().splitlines()))},
+    optional={
+        "transform": st.lists(STEPS, max_size=3),
+        "sinks": st.dictionaries(st.sampled_from(["a", "b", "source"]), COMPONENTS, max_size=3),
+        "mode": SCALARS,
+        "trigger": SCALARS,
+    },
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(PIPELINES, st.dictionaries(KEYS, st.one_of(TREES, COMPONENTS), max_size=6)))
 def test_any_structure_is_examined_and_every_fault_is_inside_the_file(
     tmp_path: Path, tree: dict[str, object]
 ) -> None:

@@ -25,7 +25,7 @@ def name_fault(name: str) -> str | None:
     # The name becomes a folder and a group, so it is checked before it reaches either.
     if _NAME.fullmatch(name):
         return None
-    form = "letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+    form = "at most 100 letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
     return f"`{short(name)}` must be {form}"
 
 

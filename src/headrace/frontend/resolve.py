@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.formats.carried import COLUMN
 from headrace.frontend.options import PIPELINE, SINK, STEP, name_fault
 from headrace.model.pipeline import (
     Guarantee,
@@ -151,6 +152,9 @@ class _Resolver:
             self._fault("BAD_STEP", "a step is either `sql:` or `python:`", node.span)
             self.columns.setdefault(name, None)
             return None
+        if options[kinds[0]] is None:  # which has been reported
+            self.columns[name] = None
+            return None
         make = self._sql if kinds[0] == "sql" else self._python
         return make(name, options, previous)
 
@@ -171,6 +175,9 @@ class _Resolver:
         told = {table: columns for table, columns in known.items() if columns is not None}
         self.faults.extend(query.unknown_columns(told))
         self.columns[name] = query.output_columns(told)
+        if COLUMN in {column.lower() for column in self.columns[name] or ()}:
+            message = f"`{COLUMN}` is a column that Headrace needs for itself"
+            self._fault("CONFLICT", message, span, "choose another name")
         used = previous if INPUT in {table.lower() for table in query.tables} else None
         return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), used, span)
 
@@ -201,7 +208,7 @@ class _Resolver:
 
     def _sinks(self, fields: Fields) -> Iterator[Sink]:
         for name, node in self._named(fields, "sink", "sinks"):
-            self._check_name(name, node.span)
+            self._check_sink_name(name, node.span)
             body = self._mapping(node, f"`{name}`", _COMPONENT)
             connector = self._connector(body, node.span, SINKS, "sink")
             if body is None or connector is None:
@@ -292,6 +299,12 @@ class _Resolver:
             self._fault("BAD_NAME", message, span, "use letters, digits and _, and no SQL word")
         elif self._find(name) is not None:
             self._fault("NAME_TWICE", f"`{name}` is the name of two things", span)
+
+    def _check_sink_name(self, name: str, span: Span) -> None:
+        """SQL never reads a sink, so any word will do."""
+        if not _NAME.fullmatch(name):
+            message = f"`{name}` cannot be the name of a sink"
+            self._fault("BAD_NAME", message, span, "use letters, digits and _")
 
     def _fault(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.faults.append(Diagnostic(code, message, span, hint))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.model import pipeline as model
-from headrace.sinks.writer import Batch, SinkContext
+from headrace.sinks.writer import Batch, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type, unknown
 
@@ -51,6 +51,7 @@ class DeltaSink:
     def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:
         if columns is None:
             return
+        yield from column_twice(options, columns)
         known = {column.lower() for column in columns}
         for name in options["partition_by"] or ():
             if name.lower() not in known:

@@ -15,7 +15,7 @@ from headrace.model.kafka_properties import producer_fault
 from headrace.model.names import servers_fault, topic_fault
 from headrace.model.query import Query
 from headrace.model.schema import literal, quote
-from headrace.sinks.writer import Batch, SinkContext
+from headrace.sinks.writer import Batch, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type
 
@@ -78,6 +78,7 @@ class KafkaSink:
 
     @staticmethod
     def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:
+        yield from column_twice(options, columns)
         if "key" not in options or options["key"] is None:
             return
         # Checked as it will be used, in a query of its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -34,6 +34,17 @@ class Batch:
 
     id: int | None
     generation: str
+
+
+def column_twice(options: Options, columns: Iterable[str] | None) -> Iterator[Diagnostic]:
+    """Rows that a target with named columns cannot take."""
+    seen: set[str] = set()
+    for column in columns or ():
+        if column.lower() in seen:
+            message = f"the rows of this sink have two columns `{column}`"
+            hint = "name one of them otherwise, or use `* EXCEPT (…)`"
+            yield Diagnostic("COLUMN_TWICE", message, options.span, hint)
+        seen.add(column.lower())
 
 
 class SinkKind(Protocol):
