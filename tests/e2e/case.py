@@ -1,10 +1,10 @@
 """One accepted case: a folder with a pipeline, its input, and what must come out.
 
-    pipeline.yaml            reads and writes topics that begin with ${env:CASE}
-    input.jsonl              records, in the order they are produced
-    output.SINK.jsonl        what each sink must hold, in any order
-    dead.TOPIC.jsonl         the dead letters in that topic; without a file there must be none
-    case.yaml                optional: `schedules`, where not all of them fit
+pipeline.yaml            reads and writes topics that begin with ${env:CASE}
+input.jsonl              records, in the order they are produced
+output.SINK.jsonl        what each sink must hold, in any order
+dead.TOPIC.jsonl         the dead letters in that topic; without a file there must be none
+case.yaml                optional: `schedules`, where not all of them fit
 """
 
 from __future__ import annotations
@@ -74,14 +74,16 @@ class CaseRun:
             topics.ensure(self.cluster, f"{self.prefix}.{topic}", partitions=2)
 
     def produce(self, lines: list[dict[str, Any]]) -> None:
+        by_topic: dict[str, list[records.Record]] = {}
         for line in lines:
             record = records.Record(
                 value=_bytes(line["value"]),
                 key=_bytes(line.get("key")),
                 partition=line.get("partition", 0),
             )
-            topic = f"{self.prefix}.{line['topic']}"
-            records.produce(self.cluster, topic, [record]).raise_if_rejected()
+            by_topic.setdefault(f"{self.prefix}.{line['topic']}", []).append(record)
+        for topic, batch in by_topic.items():
+            records.produce(self.cluster, topic, batch).raise_if_rejected()
 
     def run(self) -> None:
         self.definition.run(spark=self.spark, once=True)

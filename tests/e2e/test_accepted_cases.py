@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ def begin(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     unique: Callable[[str], str],
-) -> Iterator[Callable[[Case], CaseRun]]:
+) -> Callable[[Case], CaseRun]:
     def make(case: Case) -> CaseRun:
         prefix = unique(case.name)
         monkeypatch.setenv("HEADRACE_BOOTSTRAP_SERVER", kafka_cluster.bootstrap)
@@ -40,7 +40,7 @@ def begin(
         monkeypatch.setenv("CASE_FOLDER", str(folder))
         return CaseRun(case, prefix, folder, connect(kafka_cluster.bootstrap), spark)
 
-    yield make
+    return make
 
 
 @pytest.mark.parametrize("case", _with("straight"), ids=lambda case: case.name)

@@ -74,14 +74,15 @@ class BatchRun:
             source.name: self._range(source, stored.get(source.name, {}))
             for source in self._plan.sources
         }
+        done = []
         if any(found.records for found in ranges.values()):
             done = [self._write(query, ranges) for query in self._plan.queries]  # 2
             reach("batch.written")
-            ended = {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()}
+        ended = {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()}
+        # Also when there was nothing to read: a first run at the end of a topic has to note it.
+        if ended != stored:
             self._table.write(ended)  # 3
             reach("batch.stored")
-        else:
-            done = []
         for query in self._plan.queries:  # 4
             self._positions.moved(query.name, _merged(ranges, query))
         for report in done:

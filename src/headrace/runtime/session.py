@@ -7,6 +7,7 @@ output goes to a file from its first line on; nothing of it reaches the terminal
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -79,6 +80,8 @@ def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> Spar
     builder = builder.config("spark.jars", ",".join(str(path) for path in paths))
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.extraJavaOptions", _java_options(log))
+    if not debug:
+        _quiet_python()
     try:
         with contextlib.nullcontext() if debug else _output_to(log), _own_interrupt():
             session = builder.getOrCreate()
@@ -117,6 +120,11 @@ def _has_class(spark: SparkSession, name: str) -> bool:
 def _java_options(log: Path) -> str:
     config = resources.files("headrace.runtime") / "log4j2.properties"
     return f'-Dlog4j2.configurationFile="{config}" -Dheadrace.log="{log}"'
+
+
+def _quiet_python() -> None:
+    """PySpark logs each error of a query to stderr, stack and all, besides raising it."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ __all__ = ["Crash", "crash_at"]
 def crash_at(point: str, times: int = 1) -> Iterator[None]:
     """Inside the block, a run raises `Crash` when it reaches `point` for the `times`-th time.
 
-    What is on disk and in the topics is then as after `kill -9` at that moment; the points are those
-    of `headrace.runtime.failpoints.POINTS`.
+    What is on disk and in the topics is then as after `kill -9` at that moment; the points are
+    those of `headrace.runtime.failpoints.POINTS`.
     """
     if point not in POINTS:
         raise ValueError(f"{point} is not one of {', '.join(POINTS)}")

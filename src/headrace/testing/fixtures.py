@@ -36,7 +36,7 @@ def kafka_cluster() -> Iterator[DevCluster]:
 @pytest.fixture
 def topic(kafka_cluster: DevCluster) -> TopicMaker:
     """Makes topics that no other test uses."""
-    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap})
+    admin = AdminClient({"bootstrap.servers": kafka_cluster.bootstrap, "log_level": 0})
 
     def make(name: str = "topic", partitions: int = 1) -> str:
         unique = f"{name}-{uuid.uuid4().hex[:8]}"

@@ -1,7 +1,7 @@
 """Run a pipeline on rows in memory: the plan's own decoding and steps, without a Kafka and sinks.
 
-What would be written to each sink and set aside from each source comes back as plain values. The code
-between source and sink is the same as in a real run; only the two ends are missing.
+What would be written to each sink and set aside from each source comes back as plain values. The
+code between source and sink is the same as in a real run; only the two ends are missing.
 """
 
 from __future__ import annotations
