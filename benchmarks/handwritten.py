@@ -4,6 +4,10 @@
 
 It reads orders, keeps and enriches the paid ones, and sends records that cannot be decoded to a
 dead-letter topic with the same headers as Headrace's. It reads all that is there, and ends.
+
+It is tuned: `observe` counts records as Headrace does, and it also keeps Spark from moving the
+filter below `from_json`, where each message would be parsed several times. Without that line the
+script needs about four times the CPU, and the comparison would flatter Headrace.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import sys
 
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
 
 SCHEMA = (
     "id BIGINT, customer STRING, country STRING, item STRING, quantity INT, price DECIMAL(10, 2), "
@@ -55,7 +60,8 @@ def main(servers: str, source: str, output: str, dead: str, checkpoint: str, jar
           WHEN {missing} THEN 'MISSING_FIELD'
         END AS error""",
     )
-    messages = judged.where("error IS NOT NULL OR o.status = 'paid'").selectExpr(
+    counted = judged.observe("counts", expr("count(1) AS records"), expr("count(error) AS bad"))
+    messages = counted.where("error IS NOT NULL OR o.status = 'paid'").selectExpr(
         f"IF(error IS NULL, '{output}', '{dead}') AS topic",
         "IF(error IS NULL, CAST(o.customer AS BINARY), key) AS key",
         f"IF(error IS NULL, CAST({ORDER} AS BINARY), value) AS value",
