@@ -36,7 +36,7 @@ def read(text: str, file: str) -> tuple[Node, list[Diagnostic]]:
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
-        raise YamlFault(_syntax(error, file)) from error
+        raise YamlFault(_syntax(error, text, file)) from error
     except (YAMLError, RecursionError) as error:
         raise YamlFault(Diagnostic("YAML_SYNTAX", str(error).splitlines()[0], start)) from error
     if root is None:
@@ -45,9 +45,15 @@ def read(text: str, file: str) -> tuple[Node, list[Diagnostic]]:
     return reader.node(root, 0), reader.faults
 
 
-def _syntax(error: MarkedYAMLError, file: str) -> Diagnostic:
+def _place(text: str, index: int) -> tuple[int, int]:
+    """Line and column as editors count them; to the parser, other characters end lines too."""
+    before = text[:index]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+def _syntax(error: MarkedYAMLError, text: str, file: str) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
-    span = Span(file, mark.line + 1, mark.column + 1) if mark else Span(file, 1, 1)
+    span = Span(file, *_place(text, mark.index if mark else 0))
     hint = None
     if "mapping values are not allowed" in (error.problem or ""):
         hint = "a `:` inside text needs quotes, and a key must be indented like its neighbours"
@@ -120,8 +126,7 @@ class _Reader:
             start = end - len(letters) if letters else start
         elif style in ("'", '"'):
             start, end = start + 1, end - 1
-        before = self.text[:start]
-        line, column = before.count("\n") + 1, start - before.rfind("\n")
+        line, column = _place(self.text, start)
         scalar = isinstance(raw, ScalarNode)
         return Span(self.file, line, column, self.text[start:end] if scalar else "")
 
