@@ -101,12 +101,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
-    path = tmp_path_factory.mktemp("three")
+def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
+    """A folder for tests that stop and start its one broker, in whatever state the last left it."""
+    path = tmp_path_factory.mktemp("restarted")
     with guarded(path):
         made = Folder(path)
-        made.up("--brokers", 3)
+        # A broker that was killed is let in again only when its old session is over.
+        made.up("-c", "broker.session.timeout.ms=2000", "-c", "broker.heartbeat.interval.ms=500")
         yield made
+
+
+@pytest.fixture
+def three(three_brokers: DevCluster, three_folder: Path) -> Folder:
+    """The shared three brokers, by the commands of their folder."""
+    assert three_brokers.running
+    return Folder(three_folder)
 
 
 def write(bootstrap: str, topic: str, values: list[bytes]) -> None:
@@ -216,49 +225,64 @@ def test_deleting_wants_a_yes(running: Folder) -> None:
     assert running.status()["nodes"][0]["state"] == "running"
 
 
-def test_data_and_cluster_id_outlive_down_and_up(folder: Folder) -> None:
-    bootstrap = folder.up()
-    before = folder.status()
+def test_data_and_cluster_id_outlive_down_and_up(restarted: Folder) -> None:
+    bootstrap = restarted.up()
+    before = restarted.status()
     write(bootstrap, "kept", [b"a", b"b", b"c"])
 
-    assert folder.headrace("dev", "down").code == 0
-    assert folder.processes == []
-    assert folder.status()["nodes"][0]["state"] == "stopped"
+    assert restarted.headrace("dev", "down").code == 0
+    assert restarted.processes == []
+    assert restarted.status()["nodes"][0]["state"] == "stopped"
     # With all jars in the cache nothing is fetched: settings that do not exist go unnoticed.
-    again = folder.headrace("dev", "up", HEADRACE_IVY_SETTINGS="/nowhere/settings.xml")
+    again = restarted.headrace("dev", "up", HEADRACE_IVY_SETTINGS="/nowhere/settings.xml")
 
     assert again.out.strip() == bootstrap
-    assert folder.status()["cluster_id"] == before["cluster_id"]
+    assert restarted.status()["cluster_id"] == before["cluster_id"]
     assert read(bootstrap, "kept", 3) == [b"a", b"b", b"c"]
 
 
-def test_a_killed_broker_is_seen_and_up_starts_it_again_with_its_data(folder: Folder) -> None:
-    bootstrap = folder.up()
-    write(bootstrap, "kept", [b"a"])
-    (pid,) = folder.processes
+def test_a_killed_broker_is_seen_and_up_starts_it_again_with_its_data(restarted: Folder) -> None:
+    bootstrap = restarted.up()
+    write(bootstrap, "killed", [b"a"])
+    (pid,) = restarted.processes
 
     os.kill(pid, signal.SIGKILL)
-    assert wait_until(lambda: folder.processes == [], PATIENCE)
+    assert wait_until(lambda: restarted.processes == [], PATIENCE)
 
-    assert folder.status()["nodes"][0]["state"] == "crashed"
-    unreachable = folder.headrace("topics", "list")
+    assert restarted.status()["nodes"][0]["state"] == "crashed"
+    unreachable = restarted.headrace("topics", "list")
     assert unreachable.code == 3
     assert f"no Kafka broker answers at {bootstrap}" in unreachable.err
-    assert folder.up() == bootstrap
-    assert read(bootstrap, "kept", 1) == [b"a"]
+    assert restarted.up() == bootstrap
+    assert read(bootstrap, "killed", 1) == [b"a"]
 
 
-def test_a_stale_pid_file_is_not_believed(folder: Folder) -> None:
-    folder.up()
-    folder.headrace("dev", "down")
+def test_a_node_that_dies_while_starting_is_told_with_its_last_error(restarted: Folder) -> None:
+    restarted.headrace("dev", "down")
+    meta = restarted.path / ".headrace" / "dev" / "node-1" / "data" / "meta.properties"
+    good = meta.read_text()
+    meta.write_text(re.sub("node.id=1", "node.id=5", good))
+
+    answer = restarted.headrace("dev", "up")
+    meta.write_text(good)
+
+    assert answer.code == 4
+    assert "NodeFailed node 1 did not start" in answer.err
+    assert "node.id" in answer.err or "node id" in answer.err
+    assert "server.log" in answer.err
+    assert restarted.processes == []
+
+
+def test_a_stale_pid_file_is_not_believed(restarted: Folder) -> None:
+    restarted.headrace("dev", "down")
     # The number now belongs to another program: this one.
-    (folder.path / ".headrace" / "dev" / "node-1" / "pid").write_text(f"{os.getpid()}\n")
+    (restarted.path / ".headrace" / "dev" / "node-1" / "pid").write_text(f"{os.getpid()}\n")
 
-    assert folder.status()["nodes"][0]["pid"] is None
-    assert "was not running" in folder.headrace("dev", "kill", 1).err
-    folder.up()
-    assert folder.status()["nodes"][0]["state"] == "running"
-    assert os.getpid() not in folder.processes
+    assert restarted.status()["nodes"][0]["pid"] is None
+    assert "was not running" in restarted.headrace("dev", "kill", 1).err
+    restarted.up()
+    assert restarted.status()["nodes"][0]["state"] == "running"
+    assert os.getpid() not in restarted.processes
 
 
 def test_a_taken_port_is_told_before_anything_is_started(folder: Folder) -> None:
@@ -284,21 +308,6 @@ def test_a_full_disk_is_told_before_anything_is_started(folder: Folder) -> None:
     with pytest.raises(DiskFull):
         DevCluster(Project(folder.path)).up(port=0, least_free_mb=10**12)
 
-    assert folder.processes == []
-
-
-def test_a_node_that_dies_while_starting_is_told_with_its_last_error(folder: Folder) -> None:
-    folder.up()
-    folder.headrace("dev", "down")
-    meta = folder.path / ".headrace" / "dev" / "node-1" / "data" / "meta.properties"
-    meta.write_text(re.sub("node.id=1", "node.id=5", meta.read_text()))
-
-    answer = folder.headrace("dev", "up")
-
-    assert answer.code == 4
-    assert "NodeFailed node 1 did not start" in answer.err
-    assert "node.id" in answer.err or "node id" in answer.err
-    assert "server.log" in answer.err
     assert folder.processes == []
 
 
@@ -380,12 +389,13 @@ def test_killing_the_leader_moves_leadership_and_loses_nothing(three: Folder) ->
     assert read(bootstrap, topic, 101) == [*values, b"while one is down"]
 
 
-def test_down_with_delete_leaves_no_process_and_no_data(three: Folder) -> None:
-    assert len(three.processes) == 3
+def test_down_with_delete_leaves_no_process_and_no_data(restarted: Folder) -> None:
+    restarted.up()
+    assert len(restarted.processes) == 1
 
-    answer = three.headrace("dev", "down", "--delete", "--yes")
+    answer = restarted.headrace("dev", "down", "--delete", "--yes")
 
     assert answer.code == 0
-    assert three.processes == []
-    assert not (three.path / ".headrace" / "dev").exists()
-    assert three.status() is None
+    assert restarted.processes == []
+    assert not (restarted.path / ".headrace" / "dev").exists()
+    assert restarted.status() is None
