@@ -76,33 +76,31 @@ def _print(result: Result) -> None:
         output.line(f"  {label:<46}{count:>10,}")
     output.line("")
     verdict = "the counts agree" if result.agrees else "the counts DO NOT agree"
-    output.line(
-        f"  {result.written:,} written + {result.filtered:,} filtered + {dead:,} dead letters "
-        f"= {result.produced:,} produced: {verdict}"
-    )
+    output.line(f"  {result.written:,} written + {result.filtered:,} filtered + {dead:,} dead")
+    output.line(f"  = {result.produced:,} produced: {verdict}")
 
 
 def _print_next() -> None:
     clone = Path("examples/orders.yaml").exists()
     steps = (
         [
-            ("headrace dev up", "a Kafka of your own, on port 9092"),
+            ("headrace dev up", "a Kafka of your own"),
             ("headrace topics create orders", ""),
             ("headrace produce orders examples/data/orders.jsonl", ""),
-            ("headrace explain examples/orders.yaml", "what it will do and promise"),
-            ("headrace run examples/orders.yaml", "Ctrl-C ends it in order"),
-            ("headrace groups describe orders", "its position and lag"),
+            ("headrace explain examples/orders.yaml", "what it does"),
+            ("headrace run examples/orders.yaml", "Ctrl-C ends it"),
+            ("headrace groups describe orders", "its lag"),
             ("headrace dev down", ""),
         ]
         if clone
         else [
-            ("headrace dev up", "a Kafka of your own, on port 9092"),
-            ("headrace new shop", "a pipeline file to fill in"),
+            ("headrace dev up", "a Kafka of your own"),
+            ("headrace new shop", "a file to fill in"),
             ("headrace topics create shop", ""),
-            ("headrace run shop.yaml", "Ctrl-C ends it in order"),
+            ("headrace run shop.yaml", "Ctrl-C ends it"),
         ]
     )
     output.line("")
     output.line("Try next:")
     for command, remark in steps:
-        output.line(f"  {command:<51} {remark}".rstrip())
+        output.line(f"  {command:<52}{remark}".rstrip())

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 
+from rich.console import Group
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +25,7 @@ from headrace.runtime.progress import (
     Started,
     Stopping,
     Summary,
+    Waiting,
     Warned,
 )
 
@@ -106,14 +109,22 @@ class _Plain:
 
 
 class _LivePanel:
+    """Drawn anew several times a second, so that a long batch does not look like a standstill."""
+
     def __init__(self) -> None:
         self._totals = Totals()
-        self._live = Live(console=output.stderr, refresh_per_second=8, transient=True)
-        self._note = "starting Spark …"
+        self._spinner = Spinner("dots")
+        self._began = time.monotonic()
+        self._note = "starting"
+        self._live = Live(
+            console=output.stderr,
+            refresh_per_second=8,
+            transient=True,
+            get_renderable=self._panel,
+        )
 
     def __enter__(self) -> _LivePanel:
         self._live.start()
-        self._live.update(self._panel())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,16 +133,17 @@ class _LivePanel:
     def __call__(self, event: Event) -> None:
         if isinstance(event, BatchDone):
             self._totals.add(event)
-            self._note = f"batch {event.batch} took {event.seconds:.1f} s"
+            self._note = f"batch {event.batch} took {event.seconds:.1f} s; Ctrl-C stops in order"
         elif isinstance(event, Started):
             self._note = "running; Ctrl-C finishes the batch in hand and stops"
+        elif isinstance(event, Waiting):
+            self._totals.lag = event.lag
         elif isinstance(event, Stopping):
-            self._note = "finishing the batch in hand …"
+            self._note = "finishing the batch in hand"
         else:
             _say(event)
-        self._live.update(self._panel())
 
-    def _panel(self) -> Table:
+    def _panel(self) -> Group:
         totals = self._totals
         table = Table(box=None, pad_edge=False)
         figures = {
@@ -144,8 +156,9 @@ class _LivePanel:
         for name in figures:
             table.add_column(name, justify="right", min_width=12, header_style="bold")
         table.add_row(*figures.values())
-        table.caption = Text(self._note, style="dim")
-        return table
+        seconds = int(time.monotonic() - self._began)
+        self._spinner.update(text=Text(f"{seconds} s: {self._note}", style="dim"))
+        return Group(table, self._spinner)
 
 
 def _line(totals: Totals) -> str:

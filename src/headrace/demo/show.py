@@ -35,7 +35,7 @@ from headrace.errors import HeadraceError, InternalError
 from headrace.formats.deadletter import HEADER_PREFIX
 from headrace.project import Project
 from headrace.runtime import session
-from headrace.runtime.progress import BatchDone, Event, Listener
+from headrace.runtime.progress import BatchDone, Event, Listener, Waiting
 from headrace.testing.broker import kafka
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ def perform(seconds: float, rate: int, say: Say, listener: Listener) -> Result:
         cluster = connect(broker.bootstrap)
         for topic in (ORDERS, PAID, DEAD):
             topics.create(cluster, topic, PARTITIONS)
-        say(f"producing about {rate:,} orders a second for {seconds:.0f} s, some of them bad")
-        orders = stack.enter_context(_Producing(cluster, seconds, rate))  # 2
         say("starting Spark …")
         definition = _definition(folder)
         spark = stack.enter_context(_spark(definition))
+        say(f"producing about {rate:,} orders a second for {seconds:.0f} s, some of them bad")
+        orders = stack.enter_context(_Producing(cluster, seconds, rate))  # 2
         followed = _Following(listener)
         run = stack.enter_context(_running(definition, spark, followed))  # 3
         _drain(cluster, run, followed, orders)  # 4
@@ -211,7 +211,12 @@ class _Following:
 
 def _drain(cluster: Cluster, run: Run, followed: _Following, orders: _Producing) -> None:
     """Wait until the run stands at the end of the topic, then let it end in order."""
-    while not orders.done or followed.read < _size(cluster, ORDERS):
+    while True:
+        done = orders.done  # before the topic is measured, or the last orders could be missed
+        lag = _size(cluster, ORDERS) - followed.read
+        if done and lag <= 0:
+            break
+        followed(Waiting(max(lag, 0)))
         if not run.active:
             run.wait()
             raise InternalError("the demo's pipeline ended by itself")

@@ -39,6 +39,13 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """What waits in the topics between two batches, from whoever looks there meanwhile."""
+
+    lag: int
+
+
+@dataclass(frozen=True)
 class Retrying:
     """A failure that may pass; the run goes on from its checkpoint after a pause."""
 
@@ -69,5 +76,5 @@ class Summary:
     seconds: float
 
 
-Event = Started | BatchDone | Retrying | Stopping | Warned | Summary
+Event = Started | BatchDone | Waiting | Retrying | Stopping | Warned | Summary
 Listener = Callable[[Event], None]
