@@ -74,6 +74,7 @@ class Engine:
             spark = stack.enter_context(self._session())  # 3
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
+            stack.callback(positions.close)
             report.follow(positions)
             run: StreamRun | BatchRun
             if pipeline.mode is Mode.STREAM:

@@ -7,12 +7,15 @@ are the truth, and somebody who resets the group must not move a pipeline by acc
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.admin import groups, topics
 from headrace.admin import offsets as partition_offsets
+from headrace.admin.group_positions import GroupWriter
 from headrace.errors import HeadraceError
 from headrace.plan.stages import Plan
 from headrace.runtime.prepare import Clusters
@@ -23,10 +26,83 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class GroupPositions:
-    """Publishes how far a run has come. Never stops it: a group that cannot be written is a
-    warning.
+# How long a batch waits for its position to be shown, and the end of a run for the last one.
+SHOW_SECONDS = 1.0
+LAST_SECONDS = 10.0
+RETRY_SECONDS = 1.0
+
+
+class _Publisher:
+    """Writes the newest position of one source to its group, in a thread of its own.
+
+    Brokers that do not answer must not hold up the run, so positions that were overtaken while one
+    was on its way are never sent.
     """
+
+    def __init__(
+        self, clusters: Clusters, source: KafkaSource, warn: Callable[[str], None]
+    ) -> None:
+        self._clusters = clusters
+        self._source = source
+        self._warn = warn
+        self._changed = threading.Condition()
+        self._wanted: Offsets = {}
+        self._written: Offsets = {}
+        self._closed = False
+        self._trouble = False
+        self._thread = threading.Thread(target=self._work, name="headrace-positions", daemon=True)
+        self._thread.start()
+
+    def publish(self, positions: Offsets) -> None:
+        with self._changed:
+            self._wanted = dict(positions)
+            self._changed.notify_all()
+            self._changed.wait_for(self._settled, 0 if self._trouble else SHOW_SECONDS)
+
+    def close(self) -> None:
+        with self._changed:
+            self._changed.wait_for(self._settled, LAST_SECONDS)
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(1)
+
+    def _settled(self) -> bool:
+        return self._written == self._wanted
+
+    def _work(self) -> None:
+        writer: GroupWriter | None = None
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or not self._settled())
+                if self._closed:
+                    break
+                wanted = self._wanted
+            try:
+                writer = writer or self._writer()
+                writer.write(wanted)
+                self._note(wanted)
+            except HeadraceError as error:
+                self._complain(error)
+        if writer is not None:
+            writer.close()
+
+    def _writer(self) -> GroupWriter:
+        return GroupWriter(self._clusters.at(self._source.bootstrap), self._source.group)
+
+    def _note(self, written: Offsets) -> None:
+        with self._changed:
+            self._written, self._trouble = written, False
+            self._changed.notify_all()
+
+    def _complain(self, error: HeadraceError) -> None:
+        if not self._trouble:
+            self._warn(f"the position is not shown in group {self._source.group} now: {error}")
+        self._trouble = True
+        time.sleep(RETRY_SECONDS)
+
+
+class GroupPositions:
+    """Shows how far a run has come. Never stops it: a group that cannot be written is a warning."""
 
     def __init__(self, plan: Plan, clusters: Clusters, warn: Callable[[str], None]) -> None:
         self._sources = plan.sources
@@ -41,17 +117,25 @@ class GroupPositions:
         self._clusters = clusters
         self._warn = warn
         self._by_query: dict[str, dict[tuple[str, int], int]] = {}
-        self._published: dict[str, Offsets] = {}
-        self._warned = False
+        self._publishers = {
+            source.name: _Publisher(clusters, source, warn) for source in plan.sources
+        }
+
+    def close(self) -> None:
+        """The end of a run: the last position is waited for, for a while."""
+        for publisher in self._publishers.values():
+            publisher.close()
 
     def moved(self, query: str, positions: Offsets) -> None:
         """A query has finished a batch that ends at `positions`."""
         self._by_query.setdefault(query, {}).update(positions)
         for source in self._sources:
-            self._publish(source)
+            stands = self.of(source)
+            if stands:
+                self._publishers[source.name].publish(stands)
 
     def resume(self, query: str, checkpoint: Path, start: str) -> None:
-        """A query begins from its checkpoint: publish it, in case a crash came before that."""
+        """A query begins from its checkpoint: show it, in case a crash came before that."""
         positions = of_checkpoint(checkpoint)
         if positions:
             self.moved(query, positions)
@@ -79,18 +163,6 @@ class GroupPositions:
             return {}
         keys = {key for each in known for key in each if key[0] in source.topics}
         return {key: min(each[key] for each in known if key in each) for key in keys}
-
-    def _publish(self, source: KafkaSource) -> None:
-        positions = self.of(source)
-        if not positions or self._published.get(source.name) == positions:
-            return
-        try:
-            groups.commit(self._clusters.at(source.bootstrap), source.group, positions)
-            self._published[source.name] = positions
-        except HeadraceError as error:
-            if not self._warned:
-                self._warn(f"the position is not shown in group {source.group}: {error}")
-            self._warned = True
 
 
 class OffsetsTable:
