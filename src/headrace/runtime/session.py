@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[*]"
 
-# Spark's older interface writes to Kafka where no counter of rows can see it.
-_KAFKA_BY_V2 = Setting(
-    "spark.sql.sources.useV1SourceList",
-    "avro,csv,json,orc,parquet,text",
-    "Kafka by Spark's newer interface, which counts rows",
+# What a pipeline relies on, in a session of the caller's own too.
+_RELIED_ON = (
+    # Spark's older interface writes to Kafka where no counter of rows can see it.
+    Setting(
+        "spark.sql.sources.useV1SourceList",
+        "avro,csv,json,orc,parquet,text",
+        "Kafka by Spark's newer interface, which counts rows",
+    ),
+    # `${…}` in the SQL of a step would be replaced by settings and properties of the JVM.
+    Setting("spark.sql.variable.substitute", "false", "SQL is taken as it is written"),
 )
 
 
@@ -47,7 +52,7 @@ def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting,
             "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "Delta",
         ),
-        _KAFKA_BY_V2,
+        *_RELIED_ON,
         Setting("spark.speculation", "false", "a record must not be written by two tasks at once"),
         Setting("spark.ui.enabled", "false", "no open port that nobody asked for"),
     ]
@@ -102,7 +107,8 @@ def adopt(spark: SparkSession) -> SparkSession:
                 f"it has no {name} on its class path; start it with spark.jars={jar_list}",
             )
     child = spark.newSession()
-    child.conf.set(_KAFKA_BY_V2.name, _KAFKA_BY_V2.value)
+    for setting in _RELIED_ON:
+        child.conf.set(setting.name, setting.value)
     return child
 
 
