@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 
 SAMPLE_SECONDS = 0.1
+# A process between fork and exec shows its parent's memory as its own; it must not count twice.
+GROWN_UP_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,5 +79,6 @@ class _Tree:
                 with suppress(psutil.NoSuchProcess), process.oneshot():
                     times = process.cpu_times()
                     self._cpu[process.pid, process.create_time()] = times.user + times.system
-                    rss += process.memory_info().rss
+                    if time.time() - process.create_time() > GROWN_UP_SECONDS:
+                        rss += process.memory_info().rss
         self.peak_rss = max(self.peak_rss, rss)

@@ -72,11 +72,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=HERE / "results")
     options = parser.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder, kafka() as broker:
         cluster = connect(broker.bootstrap)
         expected = _fill(cluster, options.records)
         turns = _turns(cluster, Path(folder), options.rounds, expected)
-    report = _report(turns, options.records)
+    report = _report(turns, options.records, load)
     _keep(report, options.results)
     print("\n" + _markdown(report))
 
@@ -184,14 +185,14 @@ def _short(measured: Measured) -> str:
 # The report
 
 
-def _report(turns: dict[str, list[Measured]], records: int) -> dict[str, object]:
+def _report(turns: dict[str, list[Measured]], records: int, load: float) -> dict[str, object]:
     medians = {side: _medians(found, records) for side, found in turns.items()}
     ours, theirs = medians["headrace"], medians["handwritten"]
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "records": records,
         "rounds": len(turns["headrace"]),
-        "machine": _machine(),
+        "machine": _machine() | {"load_before": round(load, 1)},
         "medians": medians,
         "ratio": {name: round(ours[name] / theirs[name], 3) for name in ours},
         "turns": {side: [asdict(each) for each in found] for side, found in turns.items()},
@@ -260,7 +261,8 @@ def _lines(report: dict[str, object]) -> Iterator[str]:
         f"to end of the process, on {report['date']}. "
         f"{machine['cores']} cores shared with the broker, {machine['memory_gb']} GB, "
         f"{machine['system']}, Python {machine['python']}, {machine['java']}, "
-        f"Spark {machine['spark']}."
+        f"Spark {machine['spark']}. Load average of others before it began: "
+        f"{machine['load_before']}."
     )
 
 
