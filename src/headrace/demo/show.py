@@ -176,6 +176,20 @@ def _spark(definition: Definition) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+        _end_jvm()
+
+
+def _end_jvm() -> None:
+    """Spark's JVM would end by itself a moment after this process; nothing is to be left."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # what tells the JVM to end
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager
