@@ -8,8 +8,9 @@ good rows have an `error` of NULL and no copy of their bytes.
 from __future__ import annotations
 
 COLUMN = "__headrace"
-IS_BAD = f"{COLUMN}.error IS NOT NULL"
-IS_GOOD = f"{COLUMN}.error IS NULL"
+ERROR = f"{COLUMN}.error"
+IS_BAD = f"{ERROR} IS NOT NULL"
+IS_GOOD = f"{ERROR} IS NULL"
 
 
 def carried(error: str, message: str) -> str:

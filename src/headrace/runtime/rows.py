@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import DefinitionError
-from headrace.formats.carried import COLUMN, IS_BAD, IS_GOOD
+from headrace.formats.carried import COLUMN, ERROR, IS_BAD, IS_GOOD
 from headrace.model.pipeline import PythonTransform, SqlTransform
 from headrace.model.query import Query as SqlQuery
 from headrace.plan.stages import Apply, Plan, Query
@@ -42,12 +42,13 @@ def build(
     for source in query.sources:
         counts = name(INPUT_COUNTS + source.name)
         decoded = _counted(
-            source.decode(raw[source.name]), counts, records="count(1)", bad=f"count_if({IS_BAD})"
+            source.decode(raw[source.name]), counts, records="count(1)", bad=f"count({ERROR})"
         )
         frames[source.name] = decoded if query.carried else good(decoded)
     for stage in query.transforms:
         frames[stage.transform.name] = _apply(spark, stage, frames)
-    written = f"count_if({IS_GOOD})" if query.carried else "count(1)"
+    # Not `count_if`, for which Spark would copy every row into another projection.
+    written = f"count(IF({IS_GOOD}, 1, NULL))" if query.carried else "count(1)"
     return _counted(frames[query.frame], name(OUTPUT_COUNTS), written=written)
 
 

@@ -34,6 +34,8 @@ POLL_SECONDS = 0.1
 COMMIT_SECONDS = 60
 # How long a run that makes no progress goes on trying before it gives up.
 PATIENCE_SECONDS = 600
+# A run that has lasted this long was well, even where there was nothing to read.
+HEALTHY_SECONDS = 120
 LONGEST_PAUSE = 30.0
 
 
@@ -100,22 +102,23 @@ class StreamRun:
         self._gate = _Gate()
         self._stop = threading.Event()
         self._reported: dict[str, int] = {}
+        self._looked_at: dict[str, str] = {}
 
     def stop(self) -> None:
         self._stop.set()
 
     def run(self) -> None:
         """Blocks until the stream is stopped, has read all (`once`), or fails for good."""
-        attempt, last_progress = 0, time.monotonic()
+        attempt, failing_since = 0, time.monotonic()
         while True:
-            before = dict(self._reported)
+            before, began = dict(self._reported), time.monotonic()
             failure = self._attempt()
             if failure is None:
                 return
-            if self._reported != before:
-                attempt, last_progress = 0, time.monotonic()
-            waited = time.monotonic() - last_progress
-            if not failure.retry or waited > PATIENCE_SECONDS:
+            healthy = self._reported != before or time.monotonic() - began > HEALTHY_SECONDS
+            if healthy or attempt == 0:
+                attempt, failing_since = 0, time.monotonic()
+            if not failure.retry or time.monotonic() - failing_since > PATIENCE_SECONDS:
                 raise failure
             attempt += 1
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE)
@@ -197,11 +200,11 @@ class StreamRun:
             time.sleep(POLL_SECONDS)
 
     def _report(self, name: str, query: StreamingQuery) -> None:
-        last = _progress(query)
-        if last is None:
+        """Tell of every finished batch that was not told yet; idle triggers make reports too."""
+        last = query.lastProgress
+        if last is None or last.timestamp == self._looked_at.get(name):
             return
-        if not last["numInputRows"] or last["batchId"] <= self._reported.get(name, -1):
-            return
+        self._looked_at[name] = last.timestamp
         for report in (json.loads(each.json) for each in query.recentProgress):
             if report["numInputRows"] and report["batchId"] > self._reported.get(name, -1):
                 self._reported[name] = report["batchId"]
