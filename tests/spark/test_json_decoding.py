@@ -83,6 +83,18 @@ def test_a_bad_message_becomes_a_reason_with_its_bytes(
     assert letter["headers"] == [{"key": "h", "value": b"1"}]
 
 
+def test_sql_finds_nothing_in_a_bad_record_that_it_could_fail_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`id` could be read, and dividing by it would stop the pipeline for a record set aside."""
+    file = tmp_path / "pipeline.yaml"
+    step = "transform:\n  - sql: SELECT 10 / id AS share FROM source WHERE amount > 0\n"
+    file.write_text(PIPELINE + step)
+    found = outcome(file, [b'{"id": 0, "amount": "much"}', {"id": 5, "amount": 1}], spark)
+    assert found.rows["sink"] == [{"share": 2.0}]
+    assert [bad["error"] for bad in found.bad["source"]] == ["WRONG_TYPE"]
+
+
 def test_every_record_is_either_a_row_or_a_reason(decoded: Outcome) -> None:
     assert len(decoded.rows["sink"]) == len(GOOD)
     assert len(decoded.bad["source"]) == len(BAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -124,11 +125,16 @@ class _LivePanel:
         )
 
     def __enter__(self) -> _LivePanel:
+        # While Spark's JVM is started, this process's stderr is a file; the panel keeps the screen.
+        self._screen = os.fdopen(os.dup(2), "w")
+        output.stderr.file = self._screen
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
+        output.stderr.file = sys.stderr
+        self._screen.close()
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, BatchDone):

@@ -13,14 +13,14 @@ IS_BAD = f"{ERROR} IS NOT NULL"
 IS_GOOD = f"{ERROR} IS NULL"
 
 
-def carried(error: str, message: str) -> str:
-    """SQL for the hidden column, over raw Kafka rows, given SQL for the two parts of the reason."""
+def carried(error: str) -> str:
+    """SQL for the hidden column, over raw Kafka rows, given SQL for the code of the error."""
     original = ", ".join(
         f"'{name}', IF({error} IS NULL, NULL, {name})" for name in ("key", "value", "headers")
     )
     return (
         f"named_struct('topic', topic, 'partition', partition, 'offset', offset, "
-        f"'timestamp', timestamp, 'error', {error}, 'message', {message}, {original})"
+        f"'timestamp', timestamp, 'error', {error}, {original})"
     )
 
 
@@ -28,11 +28,12 @@ def carried(error: str, message: str) -> str:
 REFUSAL = "HEADRACE_BAD_RECORD "
 
 
-def refusing() -> str:
+def refusing(reason: str) -> str:
     """SQL for the hidden column that stops the query at the first bad record, and names it."""
     facts = ", ".join(
-        f"'{name}', {COLUMN}.{name}"
-        for name in ("topic", "partition", "offset", "error", "message")
+        f"'{name}', {COLUMN}.{name}" for name in ("topic", "partition", "offset", "error")
     )
-    refusal = f"raise_error(concat('{REFUSAL}', to_json(named_struct({facts}))))"
+    refusal = (
+        f"raise_error(concat('{REFUSAL}', to_json(named_struct({facts}, 'message', {reason}))))"
+    )
     return f"IF({IS_BAD}, {refusal}, {COLUMN})"

@@ -2,7 +2,7 @@
 
 The original key, value and headers as they were, and headers that say where the record came from
 and what is wrong with it. `expressions` gives the four columns that Spark's Kafka writer takes, as
-SQL over rows that carry the hidden column.
+SQL over rows that carry the hidden column; `reason` is that of the source's format.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.model.schema import literal
 HEADER_PREFIX = "headrace.dlq."
 
 
-def expressions(topic: str, pipeline: str) -> dict[str, str]:
+def expressions(topic: str, pipeline: str, reason: str) -> dict[str, str]:
     facts = {
         "pipeline": literal(pipeline),
         "topic": f"{COLUMN}.topic",
@@ -21,7 +21,7 @@ def expressions(topic: str, pipeline: str) -> dict[str, str]:
         "offset": f"{COLUMN}.offset",
         "timestamp": f"unix_millis({COLUMN}.timestamp)",
         "error": f"{COLUMN}.error",
-        "message": f"{COLUMN}.message",
+        "message": reason,
         "time": "date_format(current_timestamp(), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")",
     }
     added = ", ".join(

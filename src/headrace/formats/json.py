@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.formats.carried import COLUMN, carried
+from headrace.formats.carried import COLUMN, ERROR, carried
 from headrace.model.schema import Column, Schema, literal, quote
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CORRUPT = "__corrupt"
 _TEXT = "trim(CAST(value AS STRING))"
+# Not LIKE '{%}', for which Spark counts the characters of the whole text.
+_IN_BRACES = f"startswith({_TEXT}, '{{') AND endswith({_TEXT}, '}}')"
+_CARRIED_VALUE = f"{COLUMN}.value"
 # Two objects in one message, as from a producer of JSON lines. Only those that look like it are
 # parsed again, as an array, which two objects without a comma are not.
 _LOOKS_LIKE_TWO = " OR ".join(
@@ -29,61 +32,62 @@ _FIELDS_NAMED = 64
 
 
 def decode(raw: DataFrame, schema: Schema, metadata: tuple[str, ...] = ()) -> DataFrame:
-    """The schema's columns, `metadata` expressions and the hidden column; a row for each record."""
-    parsed = raw.selectExpr("*", f"{_from_json(schema)} AS __json")
-    reasoned = parsed.selectExpr("*", f"{_error(schema)} AS __error")
-    columns = [f"__json.{quote(name)} AS {quote(name)}" for name in schema.names]
-    hidden = f"{carried('__error', _message(schema))} AS {COLUMN}"
-    return reasoned.selectExpr(*columns, *metadata, hidden)
+    """The schema's columns, `metadata` expressions and the hidden column; a row for each record.
+
+    The columns of a bad record are all NULL, also those that could be read: the author's SQL is
+    evaluated for them too, and must find nothing there that it could fail on.
+    """
+    parsed = raw.selectExpr("*", f"{_from_json(schema, 'value')} AS __json")
+    judged = parsed.selectExpr("*", f"{_error(schema)} AS __error")
+    row = judged.selectExpr("*", "IF(__error IS NULL, __json, NULL) AS __row")
+    columns = [f"__row.{quote(name)} AS {quote(name)}" for name in schema.names]
+    return row.selectExpr(*columns, *metadata, f"{carried('__error')} AS {COLUMN}")
 
 
-def _from_json(schema: Schema) -> str:
+def reason(schema: Schema) -> str:
+    """SQL for a sentence about a bad record, over rows that carry the hidden column.
+
+    It parses the record once more for each field, so it belongs where only bad records come.
+    """
+    cases = [
+        "WHEN 'NULL_VALUE' THEN 'the record has no value (a tombstone)'",
+        "WHEN 'EMPTY_VALUE' THEN 'the value is empty'",
+        "WHEN 'NOT_UTF8' THEN 'the value is not UTF-8 text'",
+        "WHEN 'NOT_JSON' THEN 'the value is not valid JSON'",
+        "WHEN 'NOT_AN_OBJECT' THEN 'the value is not one JSON object'",
+        f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema)}",
+        f"WHEN 'MISSING_FIELD' THEN {_missing_fields(schema)}",
+    ]
+    return f"CASE {ERROR} {' '.join(cases)} END"
+
+
+def _from_json(schema: Schema, value: str) -> str:
     ddl = f"{schema.ddl()}, {CORRUPT} STRING"
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}')"
-    return f"from_json(CAST(value AS STRING), {literal(ddl)}, {options})"
+    return f"from_json(CAST({value} AS STRING), {literal(ddl)}, {options})"
 
 
 def _error(schema: Schema) -> str:
-    """SQL for the code of what is wrong with a record, or NULL; the cheap questions for good
-    records.
+    """SQL for the code of what is wrong with a record, or NULL. Good records pass every question,
+    so these are cheap ones; what costs is asked only of a record that already looks bad.
     """
     missing = " OR ".join(f"__json.{quote(name)} IS NULL" for name in schema.required)
     corrupt = (
         f"CASE WHEN try_parse_json({_TEXT}) IS NULL THEN 'NOT_JSON' "
-        f"WHEN {_TEXT} NOT LIKE '{{%}}' THEN 'NOT_AN_OBJECT' ELSE 'WRONG_TYPE' END"
+        f"WHEN NOT ({_IN_BRACES}) THEN 'NOT_AN_OBJECT' ELSE 'WRONG_TYPE' END"
     )
     cases = [
         "WHEN value IS NULL THEN 'NULL_VALUE'",
         "WHEN length(value) = 0 THEN 'EMPTY_VALUE'",
         "WHEN NOT is_valid_utf8(CAST(value AS STRING)) THEN 'NOT_UTF8'",
         f"WHEN __json IS NULL OR __json.{CORRUPT} IS NOT NULL THEN {corrupt}",
-        f"WHEN {_TEXT} NOT LIKE '{{%}}' THEN 'NOT_AN_OBJECT'",
+        f"WHEN NOT ({_IN_BRACES}) THEN 'NOT_AN_OBJECT'",
         f"WHEN ({_LOOKS_LIKE_TWO}) AND try_parse_json(concat('[', {_TEXT}, ']')) IS NULL "
         "THEN 'NOT_AN_OBJECT'",
     ]
     if missing:
         cases.append(f"WHEN {missing} THEN 'MISSING_FIELD'")
     return f"CASE {' '.join(cases)} END"
-
-
-def _message(schema: Schema) -> str:
-    """SQL for a sentence about it; only evaluated where there is an error."""
-    missing = ", ".join(
-        f"IF(__json.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
-    )
-    cases = [
-        "WHEN 'NULL_VALUE' THEN 'the message has no value (a tombstone)'",
-        "WHEN 'EMPTY_VALUE' THEN 'the value is empty'",
-        "WHEN 'NOT_UTF8' THEN 'the value is not UTF-8 text'",
-        "WHEN 'NOT_JSON' THEN 'the value is not valid JSON'",
-        "WHEN 'NOT_AN_OBJECT' THEN 'the value is not one JSON object'",
-        f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema)}",
-    ]
-    if missing:
-        cases.append(
-            f"WHEN 'MISSING_FIELD' THEN concat('without a value for: ', concat_ws(', ', {missing}))"
-        )
-    return f"CASE __error {' '.join(cases)} END"
 
 
 def _wrong_fields(schema: Schema) -> str:
@@ -94,6 +98,16 @@ def _wrong_fields(schema: Schema) -> str:
 
 
 def _wrong_field(column: Column) -> str:
-    alone = _from_json(Schema((column,)))
+    alone = _from_json(Schema((column,)), _CARRIED_VALUE)
     label = literal(f"{column.name} is not {column.type}")
     return f"IF({alone}.{CORRUPT} IS NULL, NULL, {label})"
+
+
+def _missing_fields(schema: Schema) -> str:
+    if not schema.required:
+        return "'a field is missing'"
+    parsed = _from_json(schema, _CARRIED_VALUE)
+    names = ", ".join(
+        f"IF({parsed}.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
+    )
+    return f"concat('without a value for: ', concat_ws(', ', {names}))"

@@ -67,8 +67,9 @@ def _newest(
 def _bad(source: KafkaSource, raw: DataFrame, limit: int) -> list[BadRow]:
     if source.bad_data == "fail":
         return []
-    names = ("topic", "partition", "offset", "error", "message")
-    found = rows.bad(source.decode(raw)).selectExpr(*(f"{COLUMN}.{name}" for name in names))
+    names = ("topic", "partition", "offset", "error")
+    columns = [f"{COLUMN}.{name}" for name in names]
+    found = rows.bad(source.decode(raw)).selectExpr(*columns, source.reason)
     return [BadRow(*row) for row in found.limit(limit).collect()]
 
 

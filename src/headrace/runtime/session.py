@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*]"
+FEW_CORES = 2
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 # What a pipeline relies on, in a session of the caller's own too.
 _RELIED_ON = (
@@ -58,6 +60,9 @@ def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting,
     ]
     if master.startswith("local"):
         cores = str(os.cpu_count() or 2)
+        if int(cores) <= FEW_CORES:
+            why = "local master with few cores: the least CPU and memory"
+            ours.append(Setting(_JAVA_OPTIONS, "-XX:+UseSerialGC", why))
         ours += [
             Setting("spark.driver.bindAddress", "127.0.0.1", "local master"),
             Setting("spark.driver.host", "127.0.0.1", "local master"),
@@ -84,7 +89,8 @@ def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> Spar
         builder = builder.config(setting.name, setting.value)
     builder = builder.config("spark.jars", ",".join(str(path) for path in paths))
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.driver.extraJavaOptions", _java_options(log))
+    chosen = next((each.value for each in settings if each.name == _JAVA_OPTIONS), "")
+    builder = builder.config(_JAVA_OPTIONS, f"{chosen} {_java_options(log)}".strip())
     if not debug:
         _quiet_python()
     try:

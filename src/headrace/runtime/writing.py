@@ -71,7 +71,7 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
     if count > aside.limit:
         first = bad.selectExpr(
             f"concat({COLUMN}.topic, '[', {COLUMN}.partition, ']@', {COLUMN}.offset, ': ', "
-            f"{COLUMN}.message)"
+            f"{aside.source.reason})"
         ).first()
         example = str(first[0]) if first else ""
         raise TooManyBadRecords(aside.source.name, count, aside.limit, example)
@@ -79,7 +79,7 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
 
 def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
     assert aside.topic is not None
-    letters = deadletter.expressions(aside.topic, pipeline)
+    letters = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
     messages = rows.bad(kept).selectExpr(*(f"{sql} AS {name}" for name, sql in letters.items()))
     servers = aside.source.bootstrap
     try:
@@ -111,5 +111,5 @@ def _either(sink: KafkaSink, aside: SetAside, pipeline: str, kept: DataFrame) ->
     """
     assert aside.topic is not None
     good = sink.expressions([column for column in kept.columns if column != COLUMN])
-    letter = deadletter.expressions(aside.topic, pipeline)
+    letter = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
     return {name: f"IF({IS_BAD}, {letter[name]}, {good[name]})" for name in good}

@@ -225,6 +225,11 @@ class KafkaSource:
         return str(self.options["bad_data"])
 
     @property
+    def reason(self) -> str:
+        """SQL for a sentence about a bad record, over rows that carry the hidden column."""
+        return json_format.reason(self.schema)
+
+    @property
     def dead_letter_topic(self) -> str | None:
         if self.bad_data != "dlq":
             return None
@@ -296,7 +301,7 @@ class KafkaSource:
         if self.bad_data != "fail":
             return decoded
         own = [quote(name) for name in decoded.columns if name != COLUMN]
-        return decoded.selectExpr(*own, f"{refusing()} AS {COLUMN}")
+        return decoded.selectExpr(*own, f"{refusing(self.reason)} AS {COLUMN}")
 
 
 def _offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:

@@ -74,7 +74,8 @@ def _by_sink(
 def _by_source(plan: Plan, raw: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for source in plan.sources:
-        bad = rows.bad(source.decode(raw[source.name])).select(f"{COLUMN}.*")
+        bad = rows.bad(source.decode(raw[source.name]))
+        bad = bad.selectExpr(f"{COLUMN}.*", f"{source.reason} AS message")
         found[source.name] = [row.asDict(recursive=True) for row in bad.collect()]
     return found
 
