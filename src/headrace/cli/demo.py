@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,9 @@ def _print_next() -> None:
             ("headrace run shop.yaml", "Ctrl-C ends it"),
         ]
     )
+    if shutil.which("headrace") is None:
+        # `make demo` runs it from .venv, which is on nobody's PATH.
+        steps.insert(0, ("export PATH=$PWD/.venv/bin:$PATH", ""))
     output.line("")
     output.line("Try next:")
     for command, remark in steps:
