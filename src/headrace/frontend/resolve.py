@@ -119,7 +119,7 @@ class _Resolver:
             options = self._options(spec, rest, node.span)
             self.faults.extend(SOURCES[connector].check(options))
             broken = len(self.faults) > before
-            self.columns[name] = None if broken else SOURCES[connector].columns(options)
+            self.columns[name] = SOURCES[connector].columns(options, doubtful=broken)
             yield Source(name, connector, options, node.span)
 
     # Transforms

@@ -191,10 +191,16 @@ class KafkaSource:
             yield from _name_clashes(options)
 
     @staticmethod
-    def columns(options: Options) -> tuple[str, ...]:
-        """The columns that SQL can read."""
+    def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:
+        """The columns that SQL can read, or None where the schema is wrong.
+
+        With `doubtful` options, of which some are wrong, all that might be meant are among them.
+        """
+        if options["schema"] is None:
+            return None
         names = Schema.parse(options["schema"]).names
-        return (*names, *METADATA) if options["include_metadata"] else names
+        wanted = options["include_metadata"] or doubtful
+        return tuple(dict.fromkeys((*names, *METADATA))) if wanted else names
 
     @property
     def name(self) -> str:
