@@ -178,3 +178,13 @@ def test_checking_and_explaining_import_nothing_heavy(
     command = [sys.executable, "-c", PROBE.format(heavy=heavy), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", ["check", "explain", "preview", "run", "new"])
+def test_a_verb_without_arguments_prints_its_help(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GS-07."""
+    answer = Answer(capsys, verb)
+    assert answer.code == EXIT_DEFINITION
+    assert f"Usage: headrace {verb}" in answer.out

@@ -36,12 +36,12 @@ class CheckFormat(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command("check", rich_help_panel="Pipelines")(check)
-    app.command("explain", rich_help_panel="Pipelines")(explain)
-    app.command("preview", rich_help_panel="Pipelines")(preview)
-    app.command("run", rich_help_panel="Pipelines")(run)
+    app.command("check", rich_help_panel="Pipelines", no_args_is_help=True)(check)
+    app.command("explain", rich_help_panel="Pipelines", no_args_is_help=True)(explain)
+    app.command("preview", rich_help_panel="Pipelines", no_args_is_help=True)(preview)
+    app.command("run", rich_help_panel="Pipelines", no_args_is_help=True)(run)
     app.command("status", rich_help_panel="Pipelines")(status)
-    app.command("new", rich_help_panel="Pipelines")(new)
+    app.command("new", rich_help_panel="Pipelines", no_args_is_help=True)(new)
     app.command("schema", rich_help_panel="Pipelines")(schema)
 
 
