@@ -7,6 +7,7 @@ and checking need neither a JVM nor a cluster; pyspark is imported when somethin
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,16 @@ class Definition:
 
     def check(self) -> list[Diagnostic]:
         """Every fault and warning, in order of place; empty when all is well."""
-        if self._pipeline is None or not self._pipeline.sinks:
+        if self._planned is None:
             return list(self._found)
-        return [*self._found, *promises.refusals(plan(self._pipeline))]
+        return [*self._found, *promises.refusals(self._planned)]
+
+    @cached_property
+    def _planned(self) -> Plan | None:
+        """The plan, whether or not its promises are enough; None where there is none to make."""
+        if self._pipeline is None or not self._pipeline.sinks:
+            return None
+        return plan(self._pipeline)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -54,13 +62,13 @@ class Definition:
     @property
     def plan(self) -> Plan:
         """What a run will do; a file without a sink has no plan."""
-        pipeline = self.pipeline
-        if not pipeline.sinks:
+        _ = self.pipeline  # a definition with faults has no plan to follow
+        if self._planned is None:
             span = Span(str(self.path), 1, 1)
             hint = "add `sink:`; without one it can be checked and previewed"
             fault = Diagnostic("MISSING_SINK", "there is no `sink:` to run into", span, hint)
             raise DefinitionError(f"{self.path} has no sink", [fault])
-        return plan(pipeline)
+        return self._planned
 
     def explain(self, master: str = DEFAULT_MASTER) -> dict[str, Any]:
         """Stages, settings with their origins, and promises, as plain values."""

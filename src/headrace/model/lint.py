@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.model.pipeline import Mode, Pipeline, Sink, SqlTransform
+from headrace.model.pipeline import Mode, Pipeline, Sink, Source, SqlTransform
 from headrace.model.query import Query
 from headrace.spans import Diagnostic, Severity
 
@@ -40,13 +40,17 @@ def _loops(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """A Kafka sink that writes what a source of the same pipeline reads would never end."""
     read = set()
     for source in pipeline.sources:
-        for topic in source.options["topics"] or (source.options["topic"],):
+        for topic in _topics(source):
             read.add((source.options["bootstrap_server"], topic))
     for sink in pipeline.sinks:
         if sink.connector == "kafka" and (_servers(pipeline, sink), sink.options["topic"]) in read:
             message = f"topic {sink.options['topic']} is read by this pipeline and written too"
             hint = "write to another topic"
             yield Diagnostic("LOOP", message, sink.options.at("topic"), hint)
+
+
+def _topics(source: Source) -> tuple[str, ...]:
+    return source.options["topics"] or (source.options["topic"],)
 
 
 def _servers(pipeline: Pipeline, sink: Sink) -> str:
@@ -72,7 +76,7 @@ def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
     seen: dict[tuple[str, str, str], str] = {}
     for source in pipeline.sources:
         group = source.options["consumer_group"] or pipeline.name
-        for topic in source.options["topics"] or (source.options["topic"],):
+        for topic in _topics(source):
             key = (source.options["bootstrap_server"], group, topic)
             other = seen.setdefault(key, source.name)
             if other != source.name:

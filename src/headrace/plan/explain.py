@@ -28,7 +28,7 @@ def explain(plan: Plan, session: tuple[Setting, ...]) -> dict[str, Any]:
     return {
         "pipeline": plan.pipeline.name,
         "mode": str(plan.pipeline.mode),
-        "before": [_ensure(stage) for stage in dict.fromkeys(plan.prepare)],
+        "before": [_ensure(stage) for stage in plan.prepare],
         "queries": [_query(query) for query in plan.queries],
         "position": list(_position(plan)),
         "promise": [

@@ -8,6 +8,7 @@ get a query of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.model.pipeline import Pipeline, SqlTransform, Transform
@@ -52,8 +53,9 @@ class _Planner:
 
     def plan(self) -> Plan:
         queries = list(self._queries())
-        result = Plan(self.pipeline, tuple(self._prepare(queries)), tuple(queries), ())
-        return Plan(result.pipeline, result.prepare, result.queries, promises.of(result))
+        ensured = tuple(dict.fromkeys(self._prepare(queries)))
+        result = Plan(self.pipeline, ensured, tuple(queries), ())
+        return replace(result, promises=promises.of(result))
 
     def reading_only(self) -> Query:
         return self._query("preview", self.pipeline.output, [], set())

@@ -54,6 +54,11 @@ class SetAside:
     limit: int | None
     beside: str | None = None
 
+    @property
+    def alone(self) -> bool:
+        """Whether they are written by a job of their own."""
+        return self.topic is not None and self.beside is None
+
 
 @dataclass(frozen=True)
 class Write:

@@ -22,7 +22,7 @@ from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
 from headrace.runtime.failpoints import reach
-from headrace.runtime.positions import GroupPositions, OffsetsTable, begins, ends
+from headrace.runtime.positions import GroupPositions, OffsetsTable, begins, by_topic, ends
 from headrace.runtime.prepare import Clusters
 from headrace.runtime.progress import BatchDone, Listener, Offsets, Warned
 from headrace.runtime.state import PipelineState
@@ -155,14 +155,6 @@ def _counted(observation: Observation) -> dict[str, int]:
     waiting = threading.Thread(target=lambda: found.update(observation.get), daemon=True)
     waiting.start()
     waiting.join(COUNT_SECONDS)
-    return found
-
-
-def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:
-    """As Spark's Kafka reader wants them."""
-    found: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        found.setdefault(topic, {})[partition] = offset
     return found
 
 

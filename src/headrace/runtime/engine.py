@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
@@ -130,8 +131,7 @@ class _Reporter:
         self._listener(event)
 
     def summary(self, seconds: float) -> Summary:
-        run = self._run
-        return Summary(run.pipeline, run.batches, run.records, run.written, run.bad, seconds)
+        return replace(self._run, seconds=seconds)
 
     def ended(self, error: HeadraceError | None) -> None:
         self._status.state = "failed" if error else "stopped"
@@ -145,13 +145,12 @@ class _Reporter:
 
     def _add(self, event: BatchDone) -> None:
         run, status = self._run, self._status
-        self._run = Summary(
-            run.pipeline,
-            run.batches + 1,
-            run.records + event.records,
-            run.written + event.written,
-            run.bad + event.bad,
-            0.0,
+        self._run = replace(
+            run,
+            batches=run.batches + 1,
+            records=run.records + event.records,
+            written=run.written + event.written,
+            bad=run.bad + event.bad,
         )
         status.batches += 1
         status.records += event.records

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.admin import groups, topics
 from headrace.admin import offsets as partition_offsets
+from headrace.admin.client import Cluster
 from headrace.admin.group_positions import GroupWriter
 from headrace.errors import HeadraceError
 from headrace.plan.stages import Plan
@@ -204,20 +205,38 @@ def of_checkpoint(folder: Path) -> Offsets:
     found: dict[tuple[str, int], int] = {}
     # Spark writes a version, a line of metadata, and then a line for each source.
     for line in (folder / "offsets" / str(max(done))).read_text().splitlines()[2:]:
-        for topic, partitions in (json.loads(line) if line.startswith("{") else {}).items():
-            found.update({(topic, int(number)): at for number, at in partitions.items()})
+        found.update(by_partition(json.loads(line) if line.startswith("{") else {}))
+    return found
+
+
+def by_partition(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
+    """From the form in which Spark's checkpoints and reports have them."""
+    return {
+        (topic, int(number)): offset
+        for topic, partitions in offsets.items()
+        for number, offset in partitions.items()
+    }
+
+
+def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """As Spark's Kafka reader wants them."""
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[partition] = offset
     return found
 
 
 def ends(clusters: Clusters, source: KafkaSource) -> Offsets:
     """The end of every partition of a source, as far as committed records go."""
     cluster = clusters.at(source.bootstrap)
-    keys = [key for topic in source.topics for key in topics.keys(cluster, topic)]
-    return partition_offsets.latest(cluster, keys, stable=True)
+    return partition_offsets.latest(cluster, _partitions(cluster, source), stable=True)
 
 
 def begins(clusters: Clusters, source: KafkaSource) -> Offsets:
     """The oldest record still there, of every partition of a source."""
     cluster = clusters.at(source.bootstrap)
-    keys = [key for topic in source.topics for key in topics.keys(cluster, topic)]
-    return partition_offsets.earliest(cluster, keys)
+    return partition_offsets.earliest(cluster, _partitions(cluster, source))
+
+
+def _partitions(cluster: Cluster, source: KafkaSource) -> list[tuple[str, int]]:
+    return [key for topic in source.topics for key in topics.keys(cluster, topic)]

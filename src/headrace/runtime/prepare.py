@@ -24,7 +24,7 @@ class Clusters:
 
 def prepare(plan: Plan, clusters: Clusters) -> None:
     """Raises the error of the first stage that cannot be satisfied."""
-    for stage in dict.fromkeys(plan.prepare):
+    for stage in plan.prepare:
         _ensure(stage, clusters.at(stage.bootstrap))
 
 

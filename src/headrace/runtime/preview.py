@@ -10,8 +10,7 @@ from headrace.formats.carried import COLUMN
 from headrace.model.pipeline import Pipeline
 from headrace.plan.planner import preview_query
 from headrace.runtime import rows
-from headrace.runtime.batch import by_topic
-from headrace.runtime.positions import begins, ends
+from headrace.runtime.positions import begins, by_topic, ends
 from headrace.runtime.prepare import Clusters
 from headrace.sources.kafka import KafkaSource
 

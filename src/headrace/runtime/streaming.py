@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
-from headrace.runtime.positions import GroupPositions
+from headrace.runtime.positions import GroupPositions, by_partition
 from headrace.runtime.progress import BatchDone, Listener, Retrying, Stopping
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
@@ -245,11 +245,9 @@ def _progress(query: StreamingQuery) -> dict[str, Any] | None:
 
 
 def _offsets(report: dict[str, Any], which: str) -> dict[tuple[str, int], int]:
-    found = {}
+    found: dict[tuple[str, int], int] = {}
     for source in report["sources"]:
-        for topic, partitions in (source.get(which) or {}).items():
-            for partition, offset in partitions.items():
-                found[topic, int(partition)] = offset
+        found.update(by_partition(source.get(which) or {}))
     return found
 
 

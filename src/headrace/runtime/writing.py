@@ -21,7 +21,7 @@ from headrace.formats.carried import COLUMN, IS_BAD
 from headrace.plan.stages import Query, SetAside, Write
 from headrace.runtime import failures, rows
 from headrace.runtime.failpoints import reach
-from headrace.sinks.kafka import KafkaSink
+from headrace.sinks.kafka import KafkaSink, send
 from headrace.sinks.writer import Batch
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> N
     with _kept(batch_rows, _jobs(query) > 1) as kept:
         if aside is not None and aside.limit is not None:
             _refuse_too_many(aside, kept)  # 1
-        if aside is not None and aside.topic is not None and aside.beside is None:
+        if aside is not None and aside.alone:
             _write_aside(aside, pipeline, kept)  # 2
             reach("write.aside")
         for stage in query.writes:
@@ -46,9 +46,9 @@ def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> N
 def _jobs(query: Query) -> int:
     """How many Spark jobs will read the batch."""
     aside = query.aside
-    alone = aside is not None and aside.topic is not None and aside.beside is None
-    limited = aside is not None and aside.limit is not None
-    return len(query.writes) + alone + limited
+    if aside is None:
+        return len(query.writes)
+    return len(query.writes) + aside.alone + (aside.limit is not None)
 
 
 @contextlib.contextmanager
@@ -80,11 +80,9 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
 def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
     assert aside.topic is not None
     letters = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
-    messages = rows.bad(kept).selectExpr(*(f"{sql} AS {name}" for name, sql in letters.items()))
     servers = aside.source.bootstrap
     try:
-        writer = messages.write.format("kafka").mode("append")
-        writer.option("kafka.bootstrap.servers", servers).save()
+        send(rows.bad(kept), letters, {"kafka.bootstrap.servers": servers})
     except Exception as error:
         raise failures.translate(
             error, f"writing dead letters to {aside.topic}", servers

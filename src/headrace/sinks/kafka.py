@@ -134,7 +134,11 @@ class KafkaSink:
         self.send(rows, self.expressions(rows.columns))
 
     def send(self, rows: DataFrame, expressions: Mapping[str, str]) -> None:
-        """Write what `expressions` make of `rows`; returns when all are acknowledged."""
-        messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
-        settings = {setting.name: setting.value for setting in self.settings()}
-        messages.write.format("kafka").mode("append").options(**settings).save()
+        """As the function of that name, to this sink's cluster."""
+        send(rows, expressions, {setting.name: setting.value for setting in self.settings()})
+
+
+def send(rows: DataFrame, expressions: Mapping[str, str], settings: Mapping[str, str]) -> None:
+    """Write what `expressions` make of `rows` to Kafka; returns when all are acknowledged."""
+    messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
+    messages.write.format("kafka").mode("append").options(**settings).save()
