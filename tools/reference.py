@@ -90,11 +90,18 @@ def _spec(title: str, spec: Spec) -> Iterator[str]:
     yield ""
     yield spec.summary
     heads = ("option", "type", "default", "what it does", "example")
-    yield from _table(heads, (_option(option) for option in spec.options))
+    yield from _table(heads, (row for option in spec.options for row in _rows(option)))
 
 
-def _option(option: Option) -> tuple[str, ...]:
-    names = " or ".join(f"`{name}`" for name in option.names)
+def _rows(option: Option, outside: str = "") -> Iterator[tuple[str, ...]]:
+    """An option, and under it those inside it, as `offset.type`."""
+    yield _option(option, outside)
+    for each in option.fields:
+        yield from _rows(each, f"{outside}{option.name}.")
+
+
+def _option(option: Option, outside: str = "") -> tuple[str, ...]:
+    names = " or ".join(f"`{outside}{name}`" for name in option.names)
     kind = ", ".join(f"`{choice}`" for choice in option.choices) or str(option.type)
     if option.minimum is not None:
         kind += f", at least {option.minimum}"

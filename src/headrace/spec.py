@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from headrace.spans import Diagnostic, Field, Node, Span, short
+from headrace.spans import Diagnostic, Field, Node, Severity, Span, short
 
 HIDDEN = "(hidden)"  # stands for the value of a secret wherever values are shown
 
@@ -28,11 +28,17 @@ class Type(StrEnum):
     LIST = "list of text"
     PROPERTIES = "mapping of text"
     DURATION = "duration"
+    MAPPING = "mapping"
+    MAPPINGS = "list of mappings"
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option. `validate` returns what is wrong with a value of the right type, or None."""
+    """One option. `validate` returns what is wrong with a value of the right type, or None.
+
+    `fields` are the options inside one that is a mapping or a list of mappings, whose value is an
+    `Options` or a tuple of them. `renamed` are old words for choices, taken with a warning.
+    """
 
     name: str
     type: Type
@@ -40,6 +46,8 @@ class Option:
     default: Any = None
     required: bool = False
     choices: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[Option, ...] = ()
     aliases: tuple[str, ...] = ()
     minimum: int | None = None
     example: str | None = None
@@ -49,6 +57,11 @@ class Option:
     @property
     def names(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
+
+    @property
+    def inside(self) -> Spec:
+        """What a mapping under this option is read by."""
+        return Spec("option", self.name, self.help, self.fields)
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,6 +160,8 @@ class Spec:
 
     @property
     def title(self) -> str:
+        if self.kind == "option":
+            return f"`{self.name}`"
         return f"the {self.name} {self.kind}" if self.name != self.kind else f"a {self.kind}"
 
     def _missing(self, known: set[str], span: Span) -> Iterator[Diagnostic]:
@@ -189,6 +204,9 @@ def _set_twice(option: Option, span: Span) -> Diagnostic:
 
 def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
     """The node's value in the option's type; on a fault the default stands in for it."""
+    if option.type in (Type.MAPPING, Type.MAPPINGS):
+        return _nested(option, node)
+    warnings = list(_renamed(option, node))
     try:
         value = _CONVERTERS[option.type](option, node)
         problem = option.validate(value) if option.validate else None
@@ -200,7 +218,40 @@ def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
         code = "BAD_CHOICE" if option.type is Type.CHOICE else "BAD_VALUE"
         hint = f"for example `{option.name}: {option.example}`" if option.example else None
         return option.default, [Diagnostic(code, f"`{option.name}` {problem}", node.span, hint)]
-    return value, []
+    return value, warnings
+
+
+def _nested(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
+    """A mapping, or a list of them, read by the options inside."""
+    several = option.type is Type.MAPPINGS
+    items = node.value if several and isinstance(node.value, list) else [node]
+    faults: list[Diagnostic] = []
+    read: list[Options] = []
+    for item in items:
+        if isinstance(item.value, dict):
+            options, wrong = option.inside.read(item.value, item.span)
+            faults.extend(wrong)
+            read.append(options)
+        else:
+            wanted = "a list of mappings" if several else "a mapping"
+            message = f"`{option.name}` must be {wanted}, and is {item.shape}"
+            hint = f"for example `{option.name}: {option.example}`" if option.example else None
+            faults.append(Diagnostic("BAD_VALUE", message, item.span, hint))
+    whole = tuple(read) if several else next(iter(read), None)
+    if any(fault.severity is Severity.ERROR for fault in faults) or whole is None:
+        return option.default, faults
+    problem = option.validate(whole) if option.validate else None
+    if problem:
+        faults.append(Diagnostic("BAD_VALUE", f"`{option.name}` {problem}", node.span))
+        return option.default, faults
+    return whole, faults
+
+
+def _renamed(option: Option, node: Node) -> Iterator[Diagnostic]:
+    if isinstance(node.value, str) and node.value in option.renamed:
+        message = f"`{option.name}: {node.value}` is an old word for `{option.renamed[node.value]}`"
+        hint = f"write `{option.name}: {option.renamed[node.value]}`"
+        yield Diagnostic("OLD_WORD", message, node.span, hint, Severity.WARNING)
 
 
 def _text(_option: Option, node: Node) -> str:
@@ -240,6 +291,8 @@ def _flag(_option: Option, node: Node) -> bool:
 
 def _choice(option: Option, node: Node) -> str:
     value = node.value
+    if isinstance(value, str):
+        value = option.renamed.get(value, value)
     if isinstance(value, str) and value in option.choices:
         return value
     close = nearest(value, option.choices) if isinstance(value, str) else []

@@ -13,6 +13,7 @@ from headrace.testing import Message, Outcome, outcome
 PIPELINE = """
 source:
   connector_type: kafka
+  tombstones: bad
   bootstrap_server: unused:9092
   topic: t
   schema: "id BIGINT NOT NULL, name STRING, amount DOUBLE, at TIMESTAMP, tags ARRAY<STRING>"
@@ -30,7 +31,7 @@ GOOD: dict[bytes, dict[str, Any]] = {
 }
 
 BAD: dict[bytes | None, tuple[str, str]] = {
-    None: ("NULL_VALUE", "tombstone"),
+    None: ("NULL_VALUE", "no value"),
     b"": ("EMPTY_VALUE", "empty"),
     b"nope": ("NOT_JSON", "not valid JSON"),
     b'{"id": 1, "name": "x"': ("NOT_JSON", "not valid JSON"),

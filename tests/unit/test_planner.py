@@ -113,7 +113,8 @@ def test_several_topics_have_one_topic_of_dead_letters(tmp_path: Path) -> None:
     source = below("source", kafka()).replace("topic: orders", "topics: [a, b]")
     plan = planned(tmp_path, "pipeline: shop\n", source, SINK)
     assert plan.sources[0].dead_letter_topic == "shop.dlq"
-    assert plan.sources[0].topics == ("a", "b")
+    assert plan.sources[0].reads("a")
+    assert plan.sources[0].reads("b")
 
 
 @pytest.mark.parametrize(

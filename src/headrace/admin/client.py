@@ -233,3 +233,15 @@ def plain(text: str) -> str:
     text = re.sub(r"^[^ ]+/(bootstrap|\d+): ", "", text)
     text = text.removeprefix("Broker: ")
     return text.removesuffix(".")
+
+
+class Clusters:
+    """The clusters that something needs, each connected to once and when first asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Cluster] = {}
+
+    def at(self, bootstrap: str) -> Cluster:
+        if bootstrap not in self._known:
+            self._known[bootstrap] = connect(bootstrap)
+        return self._known[bootstrap]

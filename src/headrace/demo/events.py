@@ -32,7 +32,7 @@ _STATUSES = ("placed", "paid", "shipped")
 class OrderEvent(NamedTuple):
     """`fate` is KEPT, FILTERED, or the code that the dead letter must carry."""
 
-    key: bytes
+    key: bytes | None
     value: bytes | None
     fate: str
 
@@ -91,4 +91,5 @@ def _spoilt(code: str, key: bytes, value: bytes) -> OrderEvent:
         "NOT_AN_OBJECT": b"[" + value + b"]",
         "NULL_VALUE": None,
     }
-    return OrderEvent(key, bad[code], code)
+    # With a key it would be a tombstone, which is no fault.
+    return OrderEvent(None if code == "NULL_VALUE" else key, bad[code], code)

@@ -249,7 +249,7 @@ def _count(
     orders: _Producing,
 ) -> Result:
     table = spark.read.format("delta").load(str(folder / TABLE))
-    group = definition.plan.sources[0].group
+    group = definition.plan.sources[0].group or ""
     return Result(
         produced=_size(cluster, ORDERS),
         read=sum(groups.committed(cluster, group).values()),

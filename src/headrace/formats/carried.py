@@ -1,27 +1,48 @@
 """The hidden column `__headrace` that a row carries from its source to its sinks.
 
 It holds where the record came from and, when the record is bad, the reason and the original bytes.
-A decoded row is thus a value or a reason, and the choice between them is made inside the query:
-good rows have an `error` of NULL and no copy of their bytes.
+A decoded row is thus a value, a tombstone or a reason, and the choice between them is made inside
+the query: good rows have an `error` of NULL and, unless something later on may need them, no copy
+of their bytes. All columns of a row that is no value are NULL.
 """
 
 from __future__ import annotations
 
 COLUMN = "__headrace"
 ERROR = f"{COLUMN}.error"
-IS_BAD = f"{ERROR} IS NOT NULL"
+# Stands where the code of an error does: a record with a key and no value, which deletes.
+TOMBSTONE = "TOMBSTONE"
 IS_GOOD = f"{ERROR} IS NULL"
+IS_TOMBSTONE = f"{ERROR} <=> '{TOMBSTONE}'"
+IS_BAD = f"{ERROR} <> '{TOMBSTONE}'"
+IS_NOT_BAD = f"coalesce({ERROR}, '{TOMBSTONE}') = '{TOMBSTONE}'"
+# What passes by the filters of the author's SQL.
+IS_NO_VALUE = f"{ERROR} IS NOT NULL"
+
+# What a step after the decoding found wrong is told here; a format tells its own reasons later,
+# and only for bad records.
+MESSAGE = f"{COLUMN}.message"
 
 
-def carried(error: str) -> str:
-    """SQL for the hidden column, over raw Kafka rows, given SQL for the code of the error."""
-    original = ", ".join(
-        f"'{name}', IF({error} IS NULL, NULL, {name})" for name in ("key", "value", "headers")
+def carried(error: str, originals: bool = False) -> str:
+    """SQL for the hidden column, over raw rows, given SQL for the code of the error.
+
+    With `originals` good rows keep the bytes of their record too.
+    """
+    kept = (
+        (f"'{name}', {name}" if originals else f"'{name}', IF({error} IS NULL, NULL, {name})")
+        for name in ("key", "value", "headers")
     )
     return (
         f"named_struct('topic', topic, 'partition', partition, 'offset', offset, "
-        f"'timestamp', timestamp, 'error', {error}, {original})"
+        f"'timestamp', timestamp, 'error', {error}, 'message', CAST(NULL AS STRING), "
+        f"{', '.join(kept)})"
     )
+
+
+def told(reason: str) -> str:
+    """SQL for a sentence about a bad record: what a step said, or else what the format says."""
+    return f"coalesce({MESSAGE}, {reason})"
 
 
 # What a query that must stop at a bad record fails with; the rest of the text is JSON.

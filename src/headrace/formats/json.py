@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.formats.carried import COLUMN, ERROR, carried
+from headrace.formats.carried import COLUMN, ERROR, TOMBSTONE, carried, told
 from headrace.model.schema import Column, Schema, literal, quote
 
 if TYPE_CHECKING:
@@ -31,17 +31,25 @@ _LOOKS_LIKE_TWO = " OR ".join(
 _FIELDS_NAMED = 64
 
 
-def decode(raw: DataFrame, schema: Schema, metadata: tuple[str, ...] = ()) -> DataFrame:
+def decode(
+    raw: DataFrame,
+    schema: Schema,
+    metadata: tuple[str, ...] = (),
+    tombstones: bool = True,
+    originals: bool = False,
+) -> DataFrame:
     """The schema's columns, `metadata` expressions and the hidden column; a row for each record.
+
+    Without `tombstones` a record that has no value is a bad one.
 
     The columns of a bad record are all NULL, also those that could be read: the author's SQL is
     evaluated for them too, and must find nothing there that it could fail on.
     """
     parsed = raw.selectExpr("*", f"{_from_json(schema, 'value')} AS __json")
-    judged = parsed.selectExpr("*", f"{_error(schema)} AS __error")
+    judged = parsed.selectExpr("*", f"{_error(schema, tombstones)} AS __error")
     row = judged.selectExpr("*", "IF(__error IS NULL, __json, NULL) AS __row")
     columns = [f"__row.{quote(name)} AS {quote(name)}" for name in schema.names]
-    return row.selectExpr(*columns, *metadata, f"{carried('__error')} AS {COLUMN}")
+    return row.selectExpr(*columns, *metadata, f"{carried('__error', originals)} AS {COLUMN}")
 
 
 def reason(schema: Schema) -> str:
@@ -50,7 +58,7 @@ def reason(schema: Schema) -> str:
     It parses the record once more for each field, so it belongs where only bad records come.
     """
     cases = [
-        "WHEN 'NULL_VALUE' THEN 'the record has no value (a tombstone)'",
+        "WHEN 'NULL_VALUE' THEN 'the record has no value'",
         "WHEN 'EMPTY_VALUE' THEN 'the value is empty'",
         "WHEN 'NOT_UTF8' THEN 'the value is not UTF-8 text'",
         "WHEN 'NOT_JSON' THEN 'the value is not valid JSON'",
@@ -58,7 +66,7 @@ def reason(schema: Schema) -> str:
         f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema)}",
         f"WHEN 'MISSING_FIELD' THEN {_missing_fields(schema)}",
     ]
-    return f"CASE {ERROR} {' '.join(cases)} END"
+    return told(f"CASE {ERROR} {' '.join(cases)} END")
 
 
 def _from_json(schema: Schema, value: str) -> str:
@@ -67,7 +75,7 @@ def _from_json(schema: Schema, value: str) -> str:
     return f"from_json(CAST({value} AS STRING), {literal(ddl)}, {options})"
 
 
-def _error(schema: Schema) -> str:
+def _error(schema: Schema, tombstones: bool) -> str:
     """SQL for the code of what is wrong with a record, or NULL. Good records pass every question,
     so these are cheap ones; what costs is asked only of a record that already looks bad.
     """
@@ -77,7 +85,7 @@ def _error(schema: Schema) -> str:
         f"WHEN NOT ({_IN_BRACES}) THEN 'NOT_AN_OBJECT' ELSE 'WRONG_TYPE' END"
     )
     cases = [
-        "WHEN value IS NULL THEN 'NULL_VALUE'",
+        f"WHEN value IS NULL THEN {_no_value(tombstones)}",
         "WHEN length(value) = 0 THEN 'EMPTY_VALUE'",
         "WHEN NOT is_valid_utf8(CAST(value AS STRING)) THEN 'NOT_UTF8'",
         f"WHEN __json IS NULL OR __json.{CORRUPT} IS NOT NULL THEN {corrupt}",
@@ -88,6 +96,11 @@ def _error(schema: Schema) -> str:
     if missing:
         cases.append(f"WHEN {missing} THEN 'MISSING_FIELD'")
     return f"CASE {' '.join(cases)} END"
+
+
+def _no_value(tombstones: bool) -> str:
+    """A tombstone deletes what has its key; without a key there is nothing that it could mean."""
+    return f"IF(key IS NULL, 'NULL_VALUE', '{TOMBSTONE}')" if tombstones else "'NULL_VALUE'"
 
 
 def _wrong_fields(schema: Schema) -> str:

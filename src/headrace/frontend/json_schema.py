@@ -105,11 +105,17 @@ def _integer(option: Option) -> Schema:
     return {"anyOf": [number, {"type": "string", "pattern": r"^[0-9]+$|\$\{env:"}]}
 
 
+def _mapping(option: Option) -> Schema:
+    return _object(option.fields, {})
+
+
 _TYPES: dict[Type, Callable[[Option], Schema]] = {
     Type.TEXT: lambda _: {"type": ["string", "number"]},
     Type.INTEGER: _integer,
     Type.FLAG: lambda _: {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}, _VARIABLE]},
-    Type.CHOICE: lambda option: {"anyOf": [{"enum": list(option.choices)}, _VARIABLE]},
+    Type.CHOICE: lambda option: {
+        "anyOf": [{"enum": [*option.choices, *option.renamed]}, _VARIABLE]
+    },
     Type.LIST: lambda _: {
         "anyOf": [
             {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
@@ -121,4 +127,8 @@ _TYPES: dict[Type, Callable[[Option], Schema]] = {
         "additionalProperties": {"type": _SCALAR},
     },
     Type.DURATION: lambda _: {"type": "string", "pattern": r"^[0-9]+ *[A-Za-z]+$|\$\{env:"},
+    Type.MAPPING: _mapping,
+    Type.MAPPINGS: lambda option: {
+        "anyOf": [_mapping(option), {"type": "array", "items": _mapping(option)}]
+    },
 }

@@ -10,7 +10,7 @@ from headrace.spans import Diagnostic, Severity
 
 
 def lint(pipeline: Pipeline) -> list[Diagnostic]:
-    checks = (_stream_limits, _loops, _unused, _shared, _no_effect)
+    checks = (_stream_limits, _no_cluster, _loops, _unused, _shared, _no_effect)
     return [fault for check in checks for fault in check(pipeline)]
 
 
@@ -36,10 +36,19 @@ def _stream_limits(pipeline: Pipeline) -> Iterator[Diagnostic]:
             yield Diagnostic("STATE_GROWS", message, transform.span, hint, Severity.WARNING)
 
 
+def _no_cluster(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """A Kafka sink without an address of its own takes the first that the pipeline names."""
+    for sink in pipeline.sinks:
+        if sink.connector == "kafka" and pipeline.bootstrap is None:
+            message = f"sink `{sink.name}` needs `bootstrap_server`, as no source has one"
+            hint = "add `bootstrap_server: localhost:9092`"
+            yield Diagnostic("MISSING_OPTION", message, sink.span, hint)
+
+
 def _loops(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """A Kafka sink that writes what a source of the same pipeline reads would never end."""
     read = set()
-    for source in pipeline.sources:
+    for source in _kafka_sources(pipeline):
         for topic in _topics(source):
             read.add((source.options["bootstrap_server"], topic))
     for sink in pipeline.sinks:
@@ -49,13 +58,16 @@ def _loops(pipeline: Pipeline) -> Iterator[Diagnostic]:
             yield Diagnostic("LOOP", message, sink.options.at("topic"), hint)
 
 
+def _kafka_sources(pipeline: Pipeline) -> list[Source]:
+    return [source for source in pipeline.sources if source.connector == "kafka"]
+
+
 def _topics(source: Source) -> tuple[str, ...]:
     return source.options["topics"] or (source.options["topic"],)
 
 
-def _servers(pipeline: Pipeline, sink: Sink) -> str:
-    servers: str = sink.options["bootstrap_server"]
-    return servers or pipeline.sources[0].options["bootstrap_server"]
+def _servers(pipeline: Pipeline, sink: Sink) -> str | None:
+    return sink.options["bootstrap_server"] or pipeline.bootstrap
 
 
 def _unused(pipeline: Pipeline) -> Iterator[Diagnostic]:
@@ -74,7 +86,7 @@ def _unused(pipeline: Pipeline) -> Iterator[Diagnostic]:
 def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Two sources with one group on one topic would overwrite each other's position there."""
     seen: dict[tuple[str, str, str], str] = {}
-    for source in pipeline.sources:
+    for source in _kafka_sources(pipeline):
         group = source.options["consumer_group"] or pipeline.name
         for topic in _topics(source):
             key = (source.options["bootstrap_server"], group, topic)
@@ -90,7 +102,7 @@ def _no_effect(pipeline: Pipeline) -> Iterator[Diagnostic]:
     if pipeline.mode is not Mode.BATCH:
         return
     stream_only = [(pipeline.options, "trigger")]
-    for source in pipeline.sources:
+    for source in _kafka_sources(pipeline):
         stream_only += [(source.options, "batch_size"), (source.options, "timeout_ms")]
     for options, name in stream_only:
         if name in options:

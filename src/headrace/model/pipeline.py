@@ -89,6 +89,13 @@ class Pipeline:
         return next(source for source in self.sources if source.name == name)
 
     @property
+    def bootstrap(self) -> str | None:
+        """The Kafka cluster that it names first, which holds where a component names none."""
+        parts = [part.options for part in self.sources] + [part.options for part in self.sinks]
+        named = (options for options in parts if "bootstrap_server" in options)
+        return next((str(options["bootstrap_server"]) for options in named), None)
+
+    @property
     def output(self) -> str:
         """The rows that a preview shows: the last step's, or the source's when there is no step."""
         return self.transforms[-1].name if self.transforms else self.sources[-1].name

@@ -59,18 +59,13 @@ def words(stage: Stage) -> str:
 
 @words.register
 def _(stage: Read) -> str:
-    source = stage.source
-    return f"records of {', '.join(source.topics)} at {source.bootstrap}, as `{source.name}`"
+    return f"{stage.source.origin}, as `{stage.source.name}`"
 
 
 @words.register
 def _(stage: Decode) -> str:
-    columns = ", ".join(
-        f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in stage.source.schema.columns
-    )
-    metadata = ", and _kafka_… metadata" if stage.source.options["include_metadata"] else ""
-    bad = {"fail": "; a bad record stops the pipeline"}.get(stage.source.bad_data, "")
-    return f"JSON into {columns}{metadata}{bad}"
+    bad = "; a bad record stops the pipeline" if stage.source.bad_data == "fail" else ""
+    return stage.source.shape + bad
 
 
 @words.register
@@ -109,6 +104,7 @@ def _position(plan: Plan) -> Iterator[str]:
     else:
         yield "kept in a Delta table of offsets, written after every sink has acknowledged"
     for source in plan.sources:
-        first = source.first_offset(plan.pipeline.mode)
+        first = source.first(plan.pipeline.mode)
         yield f"`{source.name}`: a first run begins at {first.value} ({first.origin})"
-        yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"
+        if source.group is not None:
+            yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"

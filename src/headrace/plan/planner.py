@@ -30,6 +30,7 @@ from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import SinkContext, SinkWriter
 from headrace.sources import SOURCES
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceContext, SourceReader
 
 
 def plan(pipeline: Pipeline) -> Plan:
@@ -40,14 +41,14 @@ class _Planner:
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         folder = pipeline.file.resolve().parent if pipeline.file else Path.cwd()
-        self.sources: dict[str, KafkaSource] = {
-            source.name: SOURCES[source.connector](source, pipeline.name)
+        source_context = SourceContext(pipeline.name, folder, pipeline.bootstrap)
+        self.sources: dict[str, SourceReader] = {
+            source.name: SOURCES[source.connector](source, source_context)
             for source in pipeline.sources
         }
-        first = next(iter(self.sources.values()))
-        context = SinkContext(pipeline.name, first.bootstrap, folder)
+        sink_context = SinkContext(pipeline.name, folder, pipeline.bootstrap)
         self.sinks: list[SinkWriter] = [
-            SINKS[sink.connector](sink, context) for sink in pipeline.sinks
+            SINKS[sink.connector](sink, sink_context) for sink in pipeline.sinks
         ]
         self.transforms = {transform.name: transform for transform in pipeline.transforms}
 
@@ -87,12 +88,12 @@ class _Planner:
         stages += [Write(sink, sink.settings()) for sink in sinks]
         return Query(name, frame, carried, tuple(stages))
 
-    def _reading(self, sources: list[KafkaSource]) -> Iterator[Stage]:
+    def _reading(self, sources: list[SourceReader]) -> Iterator[Stage]:
         for source in sources:
             yield Read(source, source.settings(self.pipeline.mode))
             yield Decode(source)
 
-    def _aside(self, source: KafkaSource, sinks: tuple[SinkWriter, ...]) -> SetAside:
+    def _aside(self, source: SourceReader, sinks: tuple[SinkWriter, ...]) -> SetAside:
         """Dead letters ride with a Kafka sink on the same cluster, which saves a job each batch."""
         topic = source.dead_letter_topic
         beside = next(
@@ -112,12 +113,14 @@ class _Planner:
     def _prepare(self, queries: list[Query]) -> Iterator[EnsureTopic]:
         for query in queries:
             for source in query.sources:
-                for topic in source.topics:
-                    yield EnsureTopic(topic, source.bootstrap, f"read by `{source.name}`", False)
+                if isinstance(source, KafkaSource):
+                    for topic in source.topics:
+                        purpose = f"read by `{source.name}`"
+                        yield EnsureTopic(topic, source.bootstrap, purpose, False)
             if query.aside and query.aside.topic:
-                source = query.aside.source
-                purpose = f"dead letters of `{source.name}`"
-                yield EnsureTopic(query.aside.topic, source.bootstrap, purpose, True)
+                purpose = f"dead letters of `{query.aside.source.name}`"
+                servers = query.aside.source.bootstrap or ""
+                yield EnsureTopic(query.aside.topic, servers, purpose, True)
             for write in query.writes:
                 if isinstance(write.sink, KafkaSink):
                     sink = write.sink

@@ -21,8 +21,9 @@ def of(plan: Plan) -> tuple[Promise, ...]:
 
 def _promises(plan: Plan) -> Iterator[Promise]:
     stream = plan.pipeline.mode is Mode.STREAM
+    replays = all(source.REPLAYS for source in plan.sources)
     for sink in plan.sinks:
-        if stream and sink.REPLAY_SAFE:
+        if stream and replays and sink.REPLAY_SAFE:
             because = "a batch that is written again is recognised by its id in the target"
             yield Promise(sink.target, EXACTLY_ONCE, because)
         else:

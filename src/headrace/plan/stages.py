@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.model.pipeline import Pipeline, Transform
 from headrace.sinks.writer import SinkWriter
-from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
 
 
@@ -22,15 +22,19 @@ class EnsureTopic:
 
 @dataclass(frozen=True)
 class Read:
-    source: KafkaSource
+    source: SourceReader
     settings: tuple[Setting, ...]
 
 
 @dataclass(frozen=True)
 class Decode:
-    """Bytes to columns; a record that does not fit is a row with a reason."""
+    """Bytes to columns; a record that does not fit is a row with a reason.
 
-    source: KafkaSource
+    `originals`: good rows carry their record's bytes, for a later stage that may refuse them.
+    """
+
+    source: SourceReader
+    originals: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class SetAside:
     written; without it they are a job of their own.
     """
 
-    source: KafkaSource
+    source: SourceReader
     topic: str | None
     limit: int | None
     beside: str | None = None
@@ -83,8 +87,12 @@ class Query:
     stages: tuple[Stage, ...]
 
     @property
-    def sources(self) -> tuple[KafkaSource, ...]:
+    def sources(self) -> tuple[SourceReader, ...]:
         return tuple(stage.source for stage in self.stages if isinstance(stage, Read))
+
+    @property
+    def decodes(self) -> tuple[Decode, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Decode))
 
     @property
     def transforms(self) -> tuple[Apply, ...]:
@@ -116,10 +124,15 @@ class Plan:
     promises: tuple[Promise, ...]
 
     @property
-    def sources(self) -> tuple[KafkaSource, ...]:
+    def sources(self) -> tuple[SourceReader, ...]:
         """Each source once, in the order of the definition."""
         found = {source.name: source for query in self.queries for source in query.sources}
         return tuple(found[s.name] for s in self.pipeline.sources if s.name in found)
+
+    @property
+    def polled(self) -> bool:
+        """Whether a stream of it is made of batches, as one of its sources cannot be followed."""
+        return any(not source.STREAMS for source in self.sources)
 
     def counted_by(self, query: Query) -> tuple[str, ...]:
         """The sources whose records are counted in this query: those that no earlier one reads."""

@@ -14,35 +14,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.errors import DataLoss
-from headrace.model.pipeline import Mode
+from headrace.admin.client import Clusters
+from headrace.model.offsets import Offsets, Range
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
 from headrace.runtime.failpoints import reach
-from headrace.runtime.positions import GroupPositions, OffsetsTable, begins, by_topic, ends
-from headrace.runtime.prepare import Clusters
-from headrace.runtime.progress import BatchDone, Listener, Offsets, Warned
+from headrace.runtime.positions import GroupPositions, OffsetsTable
+from headrace.runtime.progress import BatchDone, Listener, Warned
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
-from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import Access, SourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation, SparkSession
-
-
-@dataclass(frozen=True)
-class Range:
-    """The records of one source that a run covers: from `start` up to, and not with, `end`."""
-
-    start: Offsets
-    end: Offsets
-
-    @property
-    def records(self) -> int:
-        return sum(self.end[key] - self.start[key] for key in self.end)
 
 
 class BatchRun:
@@ -62,16 +48,16 @@ class BatchRun:
         self._table = OffsetsTable(spark, state.offsets)
         self._generation = state.generation
         self._positions = positions
-        self._clusters = clusters
+        self._access = Access(spark, clusters, self._warn)
         self._tell = listener
 
     def stop(self) -> None:
-        self._tell(Warned("a batch ends by itself; it is not stopped half-way"))
+        self._warn("a batch ends by itself; it is not stopped half-way")
 
     def run(self) -> None:
         stored = self._table.read()
         ranges = {  # 1
-            source.name: self._range(source, stored.get(source.name, {}))
+            source.name: self._find(source, stored.get(source.name, {}))
             for source in self._plan.sources
         }
         done = []
@@ -88,41 +74,21 @@ class BatchRun:
         for report in done:
             self._tell(report)
 
-    def _range(self, source: KafkaSource, stored: Offsets) -> Range:
-        first, last = begins(self._clusters, source), ends(self._clusters, source)
-        fresh = first if source.first_offset(Mode.BATCH).value == "earliest" else last
-        # A partition that was not there when positions were stored is read from its beginning.
-        unknown = first if stored else fresh
-        start = {key: stored.get(key, unknown[key]) for key in last}
-        lost = {key: first[key] - at for key, at in start.items() if at < first[key]}
-        if lost:
-            self._report_loss(source, start, lost)
-        start = {key: min(max(at, first[key]), last[key]) for key, at in start.items()}
-        return Range(start, last)
+    def _find(self, source: SourceReader, stored: Offsets) -> Range:
+        found = source.find(self._access, stored)
+        if found.lost:
+            self._warn(f"lost before they were read, and passed over: {found.lost}")
+        return found
 
-    def _report_loss(
-        self, source: KafkaSource, start: Offsets, lost: Mapping[tuple[str, int], int]
-    ) -> None:
-        detail = ", ".join(
-            f"{topic}[{partition}] offsets {start[topic, partition]} to "
-            f"{start[topic, partition] + count - 1} ({count} records)"
-            for (topic, partition), count in sorted(lost.items())
-        )
-        if source.options["on_data_loss"] == "fail":
-            raise DataLoss(detail)
-        self._tell(Warned(f"lost before they were read, and passed over: {detail}"))
+    def _warn(self, text: str) -> None:
+        self._tell(Warned(text))
 
     def _write(self, query: Query, ranges: Mapping[str, Range]) -> BatchDone:
         from pyspark.sql import Observation
 
         began = time.monotonic()
         raw = {
-            source.name: source.batch(
-                self._spark,
-                by_topic(ranges[source.name].start),
-                by_topic(ranges[source.name].end),
-            )
-            for source in query.sources
+            source.name: source.batch(self._spark, ranges[source.name]) for source in query.sources
         }
         seen: dict[str, Observation] = {}
         frame = rows.build(
@@ -131,7 +97,7 @@ class BatchRun:
         try:
             writing.write(query, self._plan.pipeline.name, frame, Batch(None, self._generation))
         except Exception as error:
-            servers = query.sources[0].bootstrap
+            servers = self._plan.pipeline.bootstrap or ""
             raise failures.translate(
                 error, f"running {self._plan.pipeline.name}", servers
             ) from error

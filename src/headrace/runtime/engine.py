@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.admin.client import Clusters
 from headrace.errors import HeadraceError
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan
@@ -24,7 +25,7 @@ from headrace.project import Project
 from headrace.runtime import failpoints, failures, session
 from headrace.runtime.batch import BatchRun
 from headrace.runtime.positions import GroupPositions
-from headrace.runtime.prepare import Clusters, prepare
+from headrace.runtime.prepare import prepare
 from headrace.runtime.progress import BatchDone, Event, Listener, Started, Summary, Warned
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.streaming import StreamRun
@@ -170,6 +171,8 @@ class _Reporter:
 
     def _stand(self) -> Iterator[dict[str, Any]]:
         for source in self._plan.sources:
+            if source.group is None:
+                continue
             positions = self._positions.of(source) if self._positions else {}
             for (topic, partition), offset in sorted(positions.items()):
                 yield {

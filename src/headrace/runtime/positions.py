@@ -13,15 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.admin import groups, topics
-from headrace.admin import offsets as partition_offsets
-from headrace.admin.client import Cluster
+from headrace.admin import groups
+from headrace.admin.client import Clusters
 from headrace.admin.group_positions import GroupWriter
 from headrace.errors import HeadraceError
+from headrace.model.offsets import Offsets, by_partition
 from headrace.plan.stages import Plan
-from headrace.runtime.prepare import Clusters
-from headrace.runtime.progress import Offsets
-from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +39,11 @@ class _Publisher:
     """
 
     def __init__(
-        self, clusters: Clusters, source: KafkaSource, warn: Callable[[str], None]
+        self, clusters: Clusters, bootstrap: str, group: str, warn: Callable[[str], None]
     ) -> None:
         self._clusters = clusters
-        self._source = source
+        self._bootstrap = bootstrap
+        self._group = group
         self._warn = warn
         self._changed = threading.Condition()
         self._wanted: Offsets = {}
@@ -88,7 +87,7 @@ class _Publisher:
             writer.close()
 
     def _writer(self) -> GroupWriter:
-        return GroupWriter(self._clusters.at(self._source.bootstrap), self._source.group)
+        return GroupWriter(self._clusters.at(self._bootstrap), self._group)
 
     def _note(self, written: Offsets) -> None:
         with self._changed:
@@ -97,7 +96,7 @@ class _Publisher:
 
     def _complain(self, error: HeadraceError) -> None:
         if not self._trouble:
-            self._warn(f"the position is not shown in group {self._source.group} now: {error}")
+            self._warn(f"the position is not shown in group {self._group} now: {error}")
         self._trouble = True
         time.sleep(RETRY_SECONDS)
 
@@ -119,7 +118,9 @@ class GroupPositions:
         self._warn = warn
         self._by_query: dict[str, dict[tuple[str, int], int]] = {}
         self._publishers = {
-            source.name: _Publisher(clusters, source, warn) for source in plan.sources
+            source.name: _Publisher(clusters, source.bootstrap, source.group, warn)
+            for source in plan.sources
+            if source.bootstrap is not None and source.group is not None
         }
 
     def close(self) -> None:
@@ -132,7 +133,7 @@ class GroupPositions:
         self._by_query.setdefault(query, {}).update(positions)
         for source in self._sources:
             stands = self.of(source)
-            if stands:
+            if stands and source.name in self._publishers:
                 self._publishers[source.name].publish(stands)
 
     def resume(self, query: str, checkpoint: Path, start: str) -> None:
@@ -145,24 +146,26 @@ class GroupPositions:
             if query in self._queries[source.name][:1]:
                 self._warn_of_other_life(source, start)
 
-    def _warn_of_other_life(self, source: KafkaSource, start: str) -> None:
+    def _warn_of_other_life(self, source: SourceReader, start: str) -> None:
+        if source.bootstrap is None or source.group is None:
+            return
         try:
             known = groups.committed(self._clusters.at(source.bootstrap), source.group)
         except HeadraceError:
             return
-        if any(topic in source.topics for topic, _ in known):
+        if any(source.reads(topic) for topic, _ in known):
             self._warn(
                 f"group {source.group} has a position, but this folder has none for the pipeline: "
                 f"`{source.name}` begins at {start}"
             )
 
-    def of(self, source: KafkaSource) -> Offsets:
+    def of(self, source: SourceReader) -> Offsets:
         """A source's position: where the slowest of the queries that read it stands."""
         readers = self._queries[source.name]
         known = [self._by_query[name] for name in readers if name in self._by_query]
         if len(known) < len(readers):
             return {}
-        keys = {key for each in known for key in each if key[0] in source.topics}
+        keys = {key for each in known for key in each if source.reads(key[0])}
         return {key: min(each[key] for each in known if key in each) for key in keys}
 
 
@@ -207,36 +210,3 @@ def of_checkpoint(folder: Path) -> Offsets:
     for line in (folder / "offsets" / str(max(done))).read_text().splitlines()[2:]:
         found.update(by_partition(json.loads(line) if line.startswith("{") else {}))
     return found
-
-
-def by_partition(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    """From the form in which Spark's checkpoints and reports have them."""
-    return {
-        (topic, int(number)): offset
-        for topic, partitions in offsets.items()
-        for number, offset in partitions.items()
-    }
-
-
-def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:
-    """As Spark's Kafka reader wants them."""
-    found: dict[str, dict[int, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        found.setdefault(topic, {})[partition] = offset
-    return found
-
-
-def ends(clusters: Clusters, source: KafkaSource) -> Offsets:
-    """The end of every partition of a source, as far as committed records go."""
-    cluster = clusters.at(source.bootstrap)
-    return partition_offsets.latest(cluster, _partitions(cluster, source), stable=True)
-
-
-def begins(clusters: Clusters, source: KafkaSource) -> Offsets:
-    """The oldest record still there, of every partition of a source."""
-    cluster = clusters.at(source.bootstrap)
-    return partition_offsets.earliest(cluster, _partitions(cluster, source))
-
-
-def _partitions(cluster: Cluster, source: KafkaSource) -> list[tuple[str, int]]:
-    return [key for topic in source.topics for key in topics.keys(cluster, topic)]

@@ -5,21 +5,9 @@ A pipeline whose address or topic is wrong must say so at once, and not look hea
 
 from __future__ import annotations
 
-from headrace.admin import client, topics
-from headrace.admin.client import Cluster
+from headrace.admin import topics
+from headrace.admin.client import Cluster, Clusters
 from headrace.plan.stages import EnsureTopic, Plan
-
-
-class Clusters:
-    """The clusters of a plan, each connected to once and when first needed."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Cluster] = {}
-
-    def at(self, bootstrap: str) -> Cluster:
-        if bootstrap not in self._known:
-            self._known[bootstrap] = client.connect(bootstrap)
-        return self._known[bootstrap]
 
 
 def prepare(plan: Plan, clusters: Clusters) -> None:

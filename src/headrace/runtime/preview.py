@@ -6,13 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.admin.client import Clusters
 from headrace.formats.carried import COLUMN
 from headrace.model.pipeline import Pipeline
 from headrace.plan.planner import preview_query
 from headrace.runtime import rows
-from headrace.runtime.positions import begins, by_topic, ends
-from headrace.runtime.prepare import Clusters
-from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import Access, SourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,31 +38,23 @@ class Preview:
 
 def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int = 1000) -> Preview:
     """The first `limit` rows made of the newest `scan` records of each source, and the bad ones."""
-    clusters = Clusters()
+    access = Access(spark, Clusters(), lambda _text: None)
     query = preview_query(pipeline)
     raw: dict[str, DataFrame] = {}
     scanned = 0
     for source in query.sources:
-        start, end = _newest(clusters, source, scan)
-        scanned += sum(end[key] - start[key] for key in end)
-        raw[source.name] = source.batch(spark, by_topic(start), by_topic(end))
+        found = source.newest(access, scan)
+        scanned += found.records
+        raw[source.name] = source.batch(spark, found)
     bad = [row for source in query.sources for row in _bad(source, raw[source.name], limit)]
     frame = rows.build(spark, query, raw)
     shown = rows.good(frame) if query.carried else frame
     columns = tuple(column for column in shown.columns if column != COLUMN)
-    found = tuple(json.loads(line) for line in _json_lines(shown, limit))
-    return Preview(columns, found, tuple(bad), scanned)
+    lines = tuple(json.loads(line) for line in _json_lines(shown, limit))
+    return Preview(columns, lines, tuple(bad), scanned)
 
 
-def _newest(
-    clusters: Clusters, source: KafkaSource, scan: int
-) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    first, last = begins(clusters, source), dict(ends(clusters, source))
-    share = max(scan // max(len(last), 1), 1)
-    return {key: max(first[key], end - share) for key, end in last.items()}, last
-
-
-def _bad(source: KafkaSource, raw: DataFrame, limit: int) -> list[BadRow]:
+def _bad(source: SourceReader, raw: DataFrame, limit: int) -> list[BadRow]:
     if source.bad_data == "fail":
         return []
     names = ("topic", "partition", "offset", "error")

@@ -4,11 +4,10 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# By topic and partition.
-Offsets = Mapping[tuple[str, int], int]
+from headrace.model.offsets import Offsets
 
 
 @dataclass(frozen=True)

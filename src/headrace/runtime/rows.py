@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import DefinitionError
-from headrace.formats.carried import COLUMN, ERROR, IS_BAD, IS_GOOD
+from headrace.formats.carried import COLUMN, IS_BAD, IS_GOOD, IS_NO_VALUE
 from headrace.model.pipeline import PythonTransform, SqlTransform
 from headrace.model.query import Query as SqlQuery
 from headrace.plan.stages import Apply, Plan, Query
@@ -39,16 +39,18 @@ def build(
     Observation.
     """
     frames: dict[str, DataFrame] = {}
-    for source in query.sources:
-        counts = name(INPUT_COUNTS + source.name)
+    for decode in query.decodes:
+        source = decode.source
         decoded = _counted(
-            source.decode(raw[source.name]), counts, records="count(1)", bad=f"count({ERROR})"
+            source.decode(raw[source.name], decode.originals),
+            name(INPUT_COUNTS + source.name),
+            records="count(1)",
+            bad=_count(IS_BAD),
         )
         frames[source.name] = decoded if query.carried else good(decoded)
     for stage in query.transforms:
         frames[stage.transform.name] = _apply(spark, stage, frames)
-    # Not `count_if`, for which Spark would copy every row into another projection.
-    written = f"count(IF({IS_GOOD}, 1, NULL))" if query.carried else "count(1)"
+    written = _count(IS_GOOD) if query.carried else "count(1)"
     return _counted(frames[query.frame], name(OUTPUT_COUNTS), written=written)
 
 
@@ -61,6 +63,11 @@ def counts(plan: Plan, query: Query, seen: Mapping[str, Mapping[str, int]]) -> d
         "bad": sum(each.get("bad", 0) for each in inputs),
         "written": written,
     }
+
+
+def _count(condition: str) -> str:
+    # Not `count_if`, for which Spark would copy every row into another projection.
+    return f"count(IF({condition}, 1, NULL))"
 
 
 def good(rows: DataFrame) -> DataFrame:
@@ -101,7 +108,7 @@ def _sql(
         return spark.sql(step.sql)
     query, _ = SqlQuery.parse(step.sql, step.span)
     assert query is not None  # a definition with broken SQL has no plan
-    return spark.sql(query.carrying(COLUMN, IS_BAD))
+    return spark.sql(query.carrying(COLUMN, IS_NO_VALUE))
 
 
 def _python(step: PythonTransform, rows: DataFrame) -> DataFrame:

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import HeadraceError
+from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
-from headrace.runtime.positions import GroupPositions, by_partition
+from headrace.runtime.positions import GroupPositions
 from headrace.runtime.progress import BatchDone, Listener, Retrying, Stopping
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
@@ -132,7 +133,7 @@ class StreamRun:
         running: dict[str, StreamingQuery] = {}
         try:
             for query in self._plan.queries:
-                first = query.sources[0].first_offset(Mode.STREAM).value
+                first = query.sources[0].first(Mode.STREAM).value
                 self._positions.resume(query.name, self._state.checkpoint(query.name), first)
                 running[query.name] = self._start(query)
             self._follow(running)
@@ -235,7 +236,7 @@ class StreamRun:
             error = self._gate.failures[0]
         if error is None or _GateClosed.__name__ in str(error):
             return None
-        servers = self._plan.sources[0].bootstrap
+        servers = self._plan.pipeline.bootstrap or ""
         return failures.translate(error, f"running {self._plan.pipeline.name}", servers)
 
 

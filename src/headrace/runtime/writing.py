@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import TooManyBadRecords
 from headrace.formats import deadletter
-from headrace.formats.carried import COLUMN, IS_BAD
+from headrace.formats.carried import COLUMN, IS_BAD, IS_NOT_BAD, IS_TOMBSTONE
 from headrace.plan.stages import Query, SetAside, Write
 from headrace.runtime import failures, rows
 from headrace.runtime.failpoints import reach
@@ -80,7 +80,7 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
 def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
     assert aside.topic is not None
     letters = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
-    servers = aside.source.bootstrap
+    servers = aside.source.bootstrap or ""
     try:
         send(rows.bad(kept), letters, {"kafka.bootstrap.servers": servers})
     except Exception as error:
@@ -92,10 +92,12 @@ def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
 def _write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch: Batch) -> None:
     sink, aside = stage.sink, query.aside
     try:
-        if aside is not None and aside.beside == sink.name and isinstance(sink, KafkaSink):
-            sink.send(kept, _either(sink, aside, pipeline, kept))
+        if isinstance(sink, KafkaSink) and query.carried:
+            _send(sink, aside, pipeline, kept)
+        elif query.carried:
+            sink.write(kept.where(IS_NOT_BAD) if sink.CARRIED else rows.good(kept), batch)
         else:
-            sink.write(rows.good(kept) if query.carried else kept, batch)
+            sink.write(kept, batch)
     except Exception as error:
         servers = sink.bootstrap if isinstance(sink, KafkaSink) else ""
         raise failures.translate(
@@ -103,11 +105,17 @@ def _write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batc
         ) from error
 
 
-def _either(sink: KafkaSink, aside: SetAside, pipeline: str, kept: DataFrame) -> dict[str, str]:
-    """Each message's columns, as SQL: those of the sink for a good row, of a dead letter for a bad
-    one.
-    """
-    assert aside.topic is not None
+def _send(sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFrame) -> None:
+    """The rows of a sink with its tombstones, and with the dead letters where they go beside."""
+    cases = [(IS_TOMBSTONE, sink.tombstone())]
+    if aside is not None and aside.beside == sink.name and aside.topic is not None:
+        cases.append((IS_BAD, deadletter.expressions(aside.topic, pipeline, aside.source.reason)))
+    else:
+        kept = kept.where(IS_NOT_BAD)
     good = sink.expressions([column for column in kept.columns if column != COLUMN])
-    letter = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
-    return {name: f"IF({IS_BAD}, {letter[name]}, {good[name]})" for name in good}
+    sink.send(kept, {name: _choice(cases, name, good[name]) for name in good})
+
+
+def _choice(cases: list[tuple[str, dict[str, str]]], name: str, otherwise: str) -> str:
+    whens = " ".join(f"WHEN {condition} THEN {columns[name]}" for condition, columns in cases)
+    return f"CASE {whens} ELSE {otherwise} END"

@@ -20,6 +20,7 @@ class ConsoleSink:
     sink: model.Sink
     context: SinkContext
 
+    CARRIED: ClassVar[bool] = False
     REPLAY_SAFE: ClassVar[bool] = False
     SPEC: ClassVar[Spec] = Spec(
         "sink",

@@ -24,6 +24,7 @@ class DeltaSink:
     sink: model.Sink
     context: SinkContext
 
+    CARRIED: ClassVar[bool] = False
     REPLAY_SAFE: ClassVar[bool] = True
     SPEC: ClassVar[Spec] = Spec(
         "sink",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.formats.carried import COLUMN
 from headrace.model import pipeline as model
 from headrace.model.kafka_properties import producer_fault
 from headrace.model.names import servers_fault, topic_fault
@@ -30,6 +31,7 @@ class KafkaSink:
     sink: model.Sink
     context: SinkContext
 
+    CARRIED: ClassVar[bool] = False
     REPLAY_SAFE: ClassVar[bool] = False
     SPEC: ClassVar[Spec] = Spec(
         "sink",
@@ -39,7 +41,7 @@ class KafkaSink:
             Option(
                 "bootstrap_server",
                 Type.TEXT,
-                "Where to find the cluster. Default: the first source's.",
+                "Where to find the cluster. Default: the first that the pipeline names.",
                 aliases=("bootstrap_servers",),
                 example="localhost:9092",
                 validate=servers_fault,
@@ -104,7 +106,8 @@ class KafkaSink:
 
     @property
     def bootstrap(self) -> str:
-        return self.sink.options["bootstrap_server"] or self.context.bootstrap
+        # That there is one of both has been checked.
+        return str(self.sink.options["bootstrap_server"] or self.context.bootstrap)
 
     @property
     def target(self) -> str:
@@ -114,7 +117,7 @@ class KafkaSink:
         options = self.sink.options
         servers = options.setting("kafka.bootstrap.servers", "bootstrap_server", self.bootstrap)
         if "bootstrap_server" not in options:
-            servers = replace(servers, origin="the first source's bootstrap_server")
+            servers = replace(servers, origin="the first bootstrap_server of the pipeline")
         own: Mapping[str, str] = options["properties"]
         where = f"properties ({options.at('properties')})"
         return (servers, *(Setting(f"kafka.{name}", own[name], where) for name in own))
@@ -128,6 +131,15 @@ class KafkaSink:
             "key": f"CAST(CAST({key} AS STRING) AS BINARY)" if key else "CAST(NULL AS BINARY)",
             "value": f"CAST(to_json(struct({body}), map('ignoreNullFields', 'false')) AS BINARY)",
             "headers": f"CAST(NULL AS {HEADERS})",
+        }
+
+    def tombstone(self) -> dict[str, str]:
+        """The same for a tombstone, which keeps the key of its record."""
+        return {
+            "topic": literal(self.topic),
+            "key": f"{COLUMN}.key",
+            "value": "CAST(NULL AS BINARY)",
+            "headers": f"{COLUMN}.headers",
         }
 
     def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002

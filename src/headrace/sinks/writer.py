@@ -17,23 +17,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SinkContext:
-    """What a sink may take from its pipeline; relative paths begin at `folder`."""
+    """What a sink may take from its pipeline; relative paths begin at `folder`.
+
+    `bootstrap` is the Kafka cluster that the pipeline names first, if it names one.
+    """
 
     pipeline: str
-    bootstrap: str
     folder: Path
+    bootstrap: str | None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of one run. `id` is stable over restarts in a stream; a batch run has none.
+    """One batch of one run. `id` grows, and stays the same for a batch that is written again.
 
     `generation` changes when a pipeline's state is made anew, so that ids of another life do not
-    count.
+    count. `positions` is where the sources stand after it, as JSON, for targets that keep a note
+    with each commit.
     """
 
     id: int | None
     generation: str
+    positions: str | None = None
 
 
 def column_twice(options: Options, columns: Iterable[str] | None) -> Iterator[Diagnostic]:
@@ -53,6 +58,8 @@ class SinkKind(Protocol):
     SPEC: Spec
     # Whether writing a batch again with the same id leaves the target as after the first time.
     REPLAY_SAFE: bool
+    # Whether `write` gets the hidden column, and tombstones among the rows, where they are known.
+    CARRIED: bool
 
     def __call__(self, sink: model.Sink, context: SinkContext) -> SinkWriter: ...
 
@@ -65,6 +72,7 @@ class SinkWriter(Protocol):
     """One sink of one plan. Made and used on the driver only; Spark does the distributing."""
 
     REPLAY_SAFE: ClassVar[bool]
+    CARRIED: ClassVar[bool]
 
     @property
     def name(self) -> str: ...
@@ -79,7 +87,10 @@ class SinkWriter(Protocol):
         ...
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """Write all of `rows`, which are good ones without the hidden column, before returning.
+        """Write all of `rows` before returning.
+
+        These are good rows without the hidden column. A sink that is `CARRIED` gets them with it,
+        and tombstones too, if the plan's query is row-wise; else as the others do.
 
         Called on the driver once for each batch, and again with the same batch after a crash. It
         must not return before the target has acknowledged everything: what is not written then is

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceKind
 
-SOURCES: dict[str, type[KafkaSource]] = {
+SOURCES: dict[str, SourceKind] = {
     "kafka": KafkaSource,
 }

@@ -1,28 +1,33 @@
 """The Kafka source: JSON records of one or more topics, as a stream or as a range of offsets.
 
 In order: its options, the checks that need no cluster, what it makes of them (`KafkaSource`), and
-the reading itself, which is all that needs Spark. Positions are stored elsewhere:
-`runtime.positions`.
+the finding of offsets and the reading itself, which need a cluster and Spark. Positions are stored
+elsewhere: `runtime.positions`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.errors import DataLoss
 from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN, refusing
 from headrace.model import pipeline as model
 from headrace.model.kafka_properties import consumer_fault
 from headrace.model.names import servers_fault, topic_fault, topics_fault
+from headrace.model.offsets import Offsets, Range, by_topic
 from headrace.model.schema import Schema, quote, schema_fault
+from headrace.sources.reader import Access, SourceContext
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.admin.client import Cluster, Clusters
 
 # A first start against a full topic must not become one batch of everything.
 DEFAULT_BATCH_SIZE = 1_000_000
@@ -39,11 +44,13 @@ METADATA = {
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A source of the model with its decisions made; `pipeline` is the pipeline's name."""
+    """A source of the model with its decisions made."""
 
     source: model.Source
-    pipeline: str
+    context: SourceContext
 
+    STREAMS: ClassVar[bool] = True
+    REPLAYS: ClassVar[bool] = True
     SPEC: ClassVar[Spec] = Spec(
         "source",
         "kafka",
@@ -99,6 +106,7 @@ class KafkaSource:
                 Type.CHOICE,
                 "Where a first run begins. Default: `latest` for a stream, `earliest` for a batch.",
                 choices=("earliest", "latest"),
+                renamed={"smallest": "earliest", "largest": "latest"},
             ),
             Option(
                 "batch_size",
@@ -121,6 +129,14 @@ class KafkaSource:
                 Type.FLAG,
                 "Adds the columns " + ", ".join(f"`{name}`" for name in METADATA) + ".",
                 default=False,
+            ),
+            Option(
+                "tombstones",
+                Type.CHOICE,
+                "What becomes of a record with a key and no value: `keep` passes it by the steps "
+                "to sinks that can delete, `skip` drops it, `bad` treats it as a bad record.",
+                default="keep",
+                choices=("keep", "skip", "bad"),
             ),
             Option(
                 "bad_data",
@@ -167,7 +183,6 @@ class KafkaSource:
 
     @staticmethod
     def check(options: Options) -> Iterator[Diagnostic]:
-        """What is wrong with options that are each right by themselves."""
         given = {"topic", "topics"} & {*options.values, *options.meant}
         if not given:
             message = "the kafka source needs `topic` or `topics`"
@@ -192,10 +207,6 @@ class KafkaSource:
 
     @staticmethod
     def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:
-        """The columns that SQL can read, or None where the schema is wrong.
-
-        With `doubtful` options, of which some are wrong, all that might be meant are among them.
-        """
         if options["schema"] is None:
             return None
         names = Schema.parse(options["schema"]).names
@@ -215,12 +226,24 @@ class KafkaSource:
         return str(self.options["bootstrap_server"])
 
     @property
+    def origin(self) -> str:
+        return f"records of {', '.join(self.topics)} at {self.bootstrap}"
+
+    @property
+    def shape(self) -> str:
+        columns = ", ".join(
+            f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.schema.columns
+        )
+        metadata = ", and _kafka_… metadata" if self.options["include_metadata"] else ""
+        return f"JSON into {columns}{metadata}"
+
+    @property
     def topics(self) -> tuple[str, ...]:
         return self.options["topics"] or (self.options["topic"],)
 
     @property
     def group(self) -> str:
-        return self.options["consumer_group"] or self.pipeline
+        return self.options["consumer_group"] or self.context.pipeline
 
     @property
     def schema(self) -> Schema:
@@ -232,28 +255,25 @@ class KafkaSource:
 
     @property
     def reason(self) -> str:
-        """SQL for a sentence about a bad record, over rows that carry the hidden column."""
         return json_format.reason(self.schema)
 
     @property
     def dead_letter_topic(self) -> str | None:
         if self.bad_data != "dlq":
             return None
-        base = self.topics[0] if len(self.topics) == 1 else self.pipeline
+        base = self.topics[0] if len(self.topics) == 1 else self.context.pipeline
         return self.options["dlq_topic"] or f"{base}.dlq"
 
     @property
     def max_errors(self) -> int | None:
         return self.options["max_errors_per_batch"]  # type: ignore[no-any-return]
 
-    def first_offset(self, mode: model.Mode) -> Setting:
-        """Where a run without a stored position begins."""
+    def first(self, mode: model.Mode) -> Setting:
         default = "earliest" if mode is model.Mode.BATCH else "latest"
         value = self.options["auto_offset_reset"] or default
         return self.options.setting("startingOffsets", "auto_offset_reset", value)
 
     def settings(self, mode: model.Mode) -> tuple[Setting, ...]:
-        """What Spark's Kafka reader gets, each with its origin."""
         options = self.options
         subscribe = "topics" if "topics" in options else "topic"
         loss = str(options["on_data_loss"] == "fail").lower()
@@ -264,7 +284,7 @@ class KafkaSource:
             Setting("includeHeaders", "true", "dead letters and metadata keep headers"),
         ]
         if mode is model.Mode.STREAM:
-            fixed += [self.first_offset(mode), *self._limits()]
+            fixed += [self.first(mode), *self._limits()]
         own = options["properties"]
         if "isolation.level" not in own:
             why = "records of open or aborted transactions are not read"
@@ -280,39 +300,87 @@ class KafkaSource:
             yield self.options.setting("minOffsetsPerTrigger", "batch_size", size)
             yield self.options.setting("maxTriggerDelay", "timeout_ms", f"{wait}ms")
 
-    # From here on Spark is needed; all of it runs on the driver.
+    def reads(self, topic: str) -> bool:
+        return topic in self.topics
+
+    # From here on a cluster or Spark is needed; all of it runs on the driver.
+
+    def begins(self, clusters: Clusters) -> Offsets:
+        """The oldest record still there, of every partition."""
+        from headrace.admin import offsets as partition_offsets
+
+        cluster = clusters.at(self.bootstrap)
+        return partition_offsets.earliest(cluster, self._partitions(cluster))
+
+    def ends(self, clusters: Clusters) -> Offsets:
+        """The end of every partition, as far as committed records go."""
+        from headrace.admin import offsets as partition_offsets
+
+        cluster = clusters.at(self.bootstrap)
+        return partition_offsets.latest(cluster, self._partitions(cluster), stable=True)
+
+    def _partitions(self, cluster: Cluster) -> list[tuple[str, int]]:
+        from headrace.admin import topics
+
+        return [key for topic in self.topics for key in topics.keys(cluster, topic)]
+
+    def find(self, access: Access, stored: Offsets) -> Range:
+        first, last = self.begins(access.clusters), self.ends(access.clusters)
+        fresh = first if self.first(model.Mode.BATCH).value == "earliest" else last
+        # A partition that was not there when positions were stored is read from its beginning.
+        unknown = first if stored else fresh
+        start = {key: stored.get(key, unknown[key]) for key in last}
+        lost = self._lost(start, first)
+        if lost and self.options["on_data_loss"] == "fail":
+            raise DataLoss(lost)
+        start = {key: min(max(at, first[key]), last[key]) for key, at in start.items()}
+        return Range(start, last, lost)
+
+    @staticmethod
+    def _lost(start: Offsets, first: Offsets) -> str | None:
+        """Which records between the position and the oldest one left are gone, in words."""
+        gone = {key: first[key] - at for key, at in start.items() if at < first[key]}
+        detail = ", ".join(
+            f"{topic}[{partition}] offsets {start[topic, partition]} to "
+            f"{start[topic, partition] + count - 1} ({count} records)"
+            for (topic, partition), count in sorted(gone.items())
+        )
+        return detail or None
+
+    def newest(self, access: Access, count: int) -> Range:
+        first, last = self.begins(access.clusters), self.ends(access.clusters)
+        share = max(count // max(len(last), 1), 1)
+        return Range({key: max(first[key], end - share) for key, end in last.items()}, last)
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Raw records as they arrive; Spark's checkpoint decides where from."""
         settings = {setting.name: setting.value for setting in self.settings(model.Mode.STREAM)}
         return spark.readStream.format("kafka").options(**settings).load()
 
-    def batch(
-        self,
-        spark: SparkSession,
-        start: Mapping[str, Mapping[int, int]],
-        end: Mapping[str, Mapping[int, int]],
-    ) -> DataFrame:
-        """Raw records from `start` up to, and not with, `end`, by topic and partition."""
+    def batch(self, spark: SparkSession, found: Range) -> DataFrame:
         settings = {setting.name: setting.value for setting in self.settings(model.Mode.BATCH)}
-        settings["startingOffsets"] = _offsets_json(start)
-        settings["endingOffsets"] = _offsets_json(end)
+        settings["startingOffsets"] = _offsets_json(found.start)
+        settings["endingOffsets"] = _offsets_json(found.end)
         return spark.read.format("kafka").options(**settings).load()
 
-    def decode(self, raw: DataFrame) -> DataFrame:
-        """The declared columns, metadata when asked for, and the hidden column."""
+    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:
         metadata = METADATA if self.options["include_metadata"] else {}
         columns = tuple(f"{column} AS {name}" for name, column in metadata.items())
-        decoded = json_format.decode(raw, self.schema, columns)
+        tombstones = self.options["tombstones"]
+        if tombstones == "skip":
+            raw = raw.where("key IS NULL OR value IS NOT NULL")
+        decoded = json_format.decode(raw, self.schema, columns, tombstones != "bad", originals)
         if self.bad_data != "fail":
             return decoded
         own = [quote(name) for name in decoded.columns if name != COLUMN]
         return decoded.selectExpr(*own, f"{refusing(self.reason)} AS {COLUMN}")
 
 
-def _offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
+def _offsets_json(offsets: Offsets) -> str:
     return json.dumps(
-        {topic: {str(p): o for p, o in parts.items()} for topic, parts in offsets.items()}
+        {
+            topic: {str(partition): offset for partition, offset in partitions.items()}
+            for topic, partitions in by_topic(offsets).items()
+        }
     )
 
 

@@ -18,6 +18,7 @@ from headrace.formats.carried import COLUMN
 from headrace.plan.stages import Plan
 from headrace.runtime import rows, session
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import RAW, SourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,35 +72,36 @@ def _by_sink(
     return found
 
 
+_FACTS = ("topic", "partition", "offset", "timestamp", "error", "key", "value", "headers")
+
+
 def _by_source(plan: Plan, raw: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for source in plan.sources:
         bad = rows.bad(source.decode(raw[source.name]))
-        bad = bad.selectExpr(f"{COLUMN}.*", f"{source.reason} AS message")
+        facts = [f"{COLUMN}.{name}" for name in _FACTS]
+        bad = bad.selectExpr(*facts, f"{source.reason} AS message")
         found[source.name] = [row.asDict(recursive=True) for row in bad.collect()]
     return found
 
 
-_SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
-
-
-def _raw(spark: SparkSession, source: KafkaSource, records: Sequence[Message | Value]) -> DataFrame:
+def _raw(
+    spark: SparkSession, source: SourceReader, records: Sequence[Message | Value]
+) -> DataFrame:
     """Records as Spark's Kafka reader gives them; offsets count from 0 in each partition."""
 
     offsets: dict[tuple[str, int], int] = {}
     data = []
     for record in records:
         message = record if isinstance(record, Message) else Message(record)
-        place = message.topic or source.topics[0], message.partition
+        topic = source.topics[0] if isinstance(source, KafkaSource) else source.name
+        place = message.topic or topic, message.partition
         offset = offsets.get(place, 0)
         offsets[place] = offset + 1
         now = datetime.datetime.now(datetime.UTC)
         headers = list(message.headers) or None
         data.append((_bytes(message.key), _bytes(message.value), *place, offset, now, headers))
-    return spark.createDataFrame(data, _SCHEMA)
+    return spark.createDataFrame(data, RAW)
 
 
 def _bytes(value: Value) -> bytearray | None:

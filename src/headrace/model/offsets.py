@@ -1,0 +1,48 @@
+"""Offsets: how far a source has been read, by topic and partition.
+
+Sources that are no Kafka use the same form, so that one table holds the positions of all: a file's
+path, a table's name or a generator stands for the topic, and bytes, a version or a count for the
+offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# The next offset to read, by topic and partition.
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a batch covers of one source: from `start` up to, and not with, `end`.
+
+    Both name the same partitions. `lost` says which records between the stored position and
+    `start` are gone, in words, where any are.
+    """
+
+    start: Offsets
+    end: Offsets
+    lost: str | None = None
+
+    @property
+    def records(self) -> int:
+        return sum(self.end[key] - self.start[key] for key in self.end)
+
+
+def by_partition(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
+    """From the form in which Spark's checkpoints and reports have them."""
+    return {
+        (topic, int(number)): offset
+        for topic, partitions in offsets.items()
+        for number, offset in partitions.items()
+    }
+
+
+def by_topic(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """As Spark's Kafka reader wants them."""
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        found.setdefault(topic, {})[partition] = offset
+    return found
