@@ -1,4 +1,4 @@
-"""Write `src/headrace/cluster/jars.lock` anew: resolve each jar set and take its checksums.
+"""Write the jar locks anew: resolve each jar set and take its checksums.
 
 For maintainers, as part of `make lock`; needs the network. To change a version, change it here, run
 this, and read the difference before committing it.
@@ -13,11 +13,14 @@ from pathlib import Path
 
 from headrace.cluster.ivy import Module, retrieve
 from headrace.cluster.lock import LOCK_FILE, Jar, render_lock
+from headrace.testing.postgres import LOCK_FILE as POSTGRES_LOCK_FILE
 
 DELTA = "4.4.0"
 SPARK = "4.2.0"
 KAFKA = "4.3.1"
 LOG4J = "2.25.4"
+POSTGRES_DRIVER = "42.7.11"
+POSTGRES = "18.3.0"
 
 # What PySpark's own jar folder lacks, named one by one: with all they need, these modules would
 # bring a second copy of Spark. Delta's Unity Catalog client is left out.
@@ -31,6 +34,7 @@ SPARK_SET = (
     Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
     Module("org.apache.kafka", "kafka-clients", "3.9.2"),
     Module("org.apache.commons", "commons-pool2", "2.13.0"),
+    Module("org.postgresql", "postgresql", POSTGRES_DRIVER),
 )
 # One command of kafka-tools, which Headrace does not use, needs Kafka Connect and its web server.
 KAFKA_SET = (
@@ -39,11 +43,21 @@ KAFKA_SET = (
     # Without a binding for SLF4J Kafka would log nothing; this is the one of Kafka's own release.
     Module("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J, transitive=True),
 )
+# A lock of its own: only tests want a server, and only where the system has none.
+POSTGRES_SET = tuple(
+    Module("io.zonky.test.postgres", f"embedded-postgres-binaries-{platform}", POSTGRES)
+    for platform in ("linux-amd64", "linux-arm64v8", "darwin-amd64", "darwin-arm64v8")
+)
 
 
 def main() -> None:
-    sets = {"spark": _resolve(SPARK_SET), "kafka": _resolve(KAFKA_SET)}
-    LOCK_FILE.write_text(render_lock(sets))
+    _write(LOCK_FILE, {"spark": SPARK_SET, "kafka": KAFKA_SET})
+    _write(POSTGRES_LOCK_FILE, {"postgres": POSTGRES_SET})
+
+
+def _write(file: Path, wanted: dict[str, tuple[Module, ...]]) -> None:
+    sets = {name: _resolve(modules) for name, modules in wanted.items()}
+    file.write_text(render_lock(sets))
     for name, jars in sets.items():
         print(f"{name}: {len(jars)} jars, {sum(jar.size for jar in jars) / 1e6:.0f} MB")
 

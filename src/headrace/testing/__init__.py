@@ -6,7 +6,7 @@
         result = outcome("orders.yaml", [{"id": 1, "amount": 5}, {"id": 2, "amount": -1}], spark)
         assert [row["id"] for row in result.rows["sink"]] == [1]
 
-The fixtures `spark`, `kafka_cluster` and `topic` are in `headrace.testing.fixtures`.
+The fixtures `spark`, `kafka_cluster`, `topic` and `database` (PostgreSQL) are in `headrace.testing.fixtures`.
 """
 
 from headrace.testing.broker import kafka

@@ -16,6 +16,7 @@ from headrace.model.pipeline import Guarantee, Mode, Pipeline
 from headrace.runtime import session
 from headrace.spec import Options
 from headrace.testing.broker import kafka
+from headrace.testing.postgres import Database, PostgresServer, postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,19 @@ def topic(kafka_cluster: DevCluster) -> TopicMaker:
         return unique
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL for the whole run."""
+    with postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> Database:
+    """An empty PostgreSQL database that no other test uses."""
+    return postgres_server.database(f"test_{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture(scope="session")
