@@ -18,6 +18,8 @@
     │   ├── RecordRejected
     │   ├── KafkaRefused                      any other answer of the broker, by its Kafka name
     │   ├── DataLoss
+    │   ├── PositionBeyondEnd
+    │   ├── PositionsChanged
     │   ├── SparkFailed
     │   ├── AlreadyRunning
     │   ├── JavaMissing
@@ -228,6 +230,29 @@ class DataLoss(OutsideError):
             f"records that were not read yet are gone from the topic: {detail}",
             "raise the topic's retention; to go on from what is left, "
             "set `on_data_loss: reset` in the source",
+        )
+
+
+class PositionBeyondEnd(OutsideError):
+    """A stored position that its topic has never reached."""
+
+    def __init__(self, source: str, detail: str) -> None:
+        super().__init__(
+            f"source `{source}`: the position is beyond the end: {detail}",
+            "the topic was deleted and made again, or the position was edited: "
+            "move it with `headrace offsets edit FILE --to-earliest`",
+        )
+
+
+class PositionsChanged(OutsideError):
+    """The table of offsets no longer holds what the run began from; its end was not stored."""
+
+    def __init__(self, pipeline: str, table: str) -> None:
+        super().__init__(
+            f"the positions of {pipeline} in {table} were changed while it ran, so the end of this "
+            "run was not stored",
+            "another run or an edit moved them: see `headrace offsets show FILE`, then run again; "
+            "what this run wrote may be written once more",
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headrace.errors import DataLoss
+from headrace.errors import DataLoss, PositionBeyondEnd
 from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN, refusing
 from headrace.model import pipeline as model
@@ -330,10 +330,14 @@ class KafkaSource:
         # A partition that was not there when positions were stored is read from its beginning.
         unknown = first if stored else fresh
         start = {key: stored.get(key, unknown[key]) for key in last}
+        beyond = [key for key, at in start.items() if at > last[key]]
+        if beyond:
+            told = (f"{t}[{p}] ends at {last[t, p]}, not {start[t, p]}" for t, p in sorted(beyond))
+            raise PositionBeyondEnd(self.name, ", ".join(told))
         lost = self._lost(start, first)
         if lost and self.options["on_data_loss"] == "fail":
             raise DataLoss(lost)
-        start = {key: min(max(at, first[key]), last[key]) for key, at in start.items()}
+        start = {key: max(at, first[key]) for key, at in start.items()}
         return Range(start, last, lost)
 
     @staticmethod
@@ -358,6 +362,11 @@ class KafkaSource:
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:
         settings = {setting.name: setting.value for setting in self.settings(model.Mode.BATCH)}
+        # Not `subscribe`, which wants an offset for partitions too that were added since.
+        settings.pop("subscribe")
+        settings["assign"] = json.dumps(
+            {topic: sorted(partitions) for topic, partitions in by_topic(found.end).items()}
+        )
         settings["startingOffsets"] = _offsets_json(found.start)
         settings["endingOffsets"] = _offsets_json(found.end)
         return spark.read.format("kafka").options(**settings).load()
