@@ -20,7 +20,7 @@ from headrace.plan.planner import plan
 from headrace.plan.stages import Plan
 from headrace.project import Project
 from headrace.runtime.progress import Listener, Summary
-from headrace.runtime.session import DEFAULT_MASTER, adopt, settings, start
+from headrace.runtime.session import adopt, settings, start
 from headrace.runtime.state import PipelineState
 from headrace.spans import Diagnostic, Severity, Span
 
@@ -70,7 +70,7 @@ class Definition:
             raise DefinitionError(f"{self.path} has no sink", [fault])
         return self._planned
 
-    def explain(self, master: str = DEFAULT_MASTER) -> dict[str, Any]:
+    def explain(self, master: str | None = None) -> dict[str, Any]:
         """Stages, settings with their origins, and promises, as plain values."""
         return explain(self.plan, settings(self.pipeline, master))
 
@@ -79,7 +79,7 @@ class Definition:
         rows: int = 20,
         scan: int = 1000,
         spark: SparkSession | None = None,
-        master: str = DEFAULT_MASTER,
+        master: str | None = None,
         debug: bool = False,
     ) -> Preview:
         """Rows made of the newest records; no position moves and nothing is written."""
@@ -98,7 +98,7 @@ class Definition:
     def run(
         self,
         spark: SparkSession | None = None,
-        master: str = DEFAULT_MASTER,
+        master: str | None = None,
         once: bool = False,
         on_event: Listener | None = None,
         debug: bool = False,
@@ -109,7 +109,7 @@ class Definition:
     def prepare(
         self,
         spark: SparkSession | None = None,
-        master: str = DEFAULT_MASTER,
+        master: str | None = None,
         once: bool = False,
         on_event: Listener | None = None,
         debug: bool = False,

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 FileArgument = Annotated[Path, typer.Argument(help="A pipeline file.")]
 MasterOption = Annotated[
-    str,
-    typer.Option("--master", help="Spark master: local[*], spark://host:port, yarn, k8s://…"),
+    str | None,
+    typer.Option(
+        "--master",
+        help="Spark master: local[4], spark://host:port, yarn, k8s://… "
+        "Default: this machine, with as many tasks at once as `executor_count` or its cores.",
+    ),
 ]
-_LOCAL = "local[*]"
 
 
 class CheckFormat(StrEnum):
@@ -123,7 +126,7 @@ def _annotation(fault: Diagnostic) -> str:
 
 def explain(
     file: FileArgument,
-    master: MasterOption = _LOCAL,
+    master: MasterOption = None,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Print what a pipeline will do, each setting with its origin, and what it promises."""
@@ -145,6 +148,7 @@ def _story(story: dict[str, Any]) -> Iterator[str]:
         for stage in query["stages"]:
             yield f"  {stage['stage']:<9} {stage['does']}"
             yield from _settings(stage["settings"], " " * 12)
+    yield from _section("side by side", story["side_by_side"])
     yield from _section("position", story["position"])
     promises = [f"{p['delivered']}: {p['target']} ({p['because']})" for p in story["promise"]]
     yield from _section("promise", promises)
@@ -171,7 +175,7 @@ def preview(
     scan: Annotated[
         int, typer.Option("--scan", min=1, help="How many of the newest records to look at.")
     ] = 1000,
-    master: MasterOption = _LOCAL,
+    master: MasterOption = None,
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Show rows made of the newest records; nothing is written and no position moves."""
@@ -197,7 +201,7 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="A stream: read all that is there now, and end.")
     ] = False,
-    master: MasterOption = _LOCAL,
+    master: MasterOption = None,
     style: Annotated[
         str, typer.Option("--progress", help="auto, live, plain, json or none.")
     ] = "auto",

@@ -80,6 +80,15 @@ PIPELINE = Spec(
             example="2s",
         ),
         Option(
+            "executor_count",
+            Type.INTEGER,
+            "How many tasks work side by side. Each partition of a Kafka topic is one task, so "
+            "more than there are partitions do not read faster. Default: all cores of the machine, "
+            "or what a cluster gives.",
+            minimum=1,
+            example="4",
+        ),
+        Option(
             "spark",
             Type.PROPERTIES,
             "Spark properties for this pipeline.",

@@ -4,7 +4,7 @@ story.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
@@ -20,16 +20,24 @@ from headrace.plan.stages import (
     Stage,
     Write,
 )
+from headrace.plan.tasks import is_local, local_tasks
+from headrace.sources.kafka import KafkaSource
 from headrace.spec import Setting
 
 
-def explain(plan: Plan, session: tuple[Setting, ...]) -> dict[str, Any]:
-    """What will be done, as plain values in reading order; Spark is started with `session`."""
+def explain(
+    plan: Plan, session: tuple[Setting, ...], partitions: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """What will be done, as plain values in reading order; Spark is started with `session`.
+
+    `partitions` are those of each source's topics, for whoever has asked the brokers.
+    """
     return {
         "pipeline": plan.pipeline.name,
         "mode": str(plan.pipeline.mode),
         "before": [_ensure(stage) for stage in plan.prepare],
         "queries": [_query(query) for query in plan.queries],
+        "side_by_side": list(_side_by_side(plan, session, partitions or {})),
         "position": list(_position(plan)),
         "promise": [
             {"target": p.target, "delivered": p.kept, "because": p.because} for p in plan.promises
@@ -96,6 +104,35 @@ def _stage_settings(stage: Stage) -> list[dict[str, str]]:
 
 def _settings(settings: tuple[Setting, ...]) -> list[dict[str, str]]:
     return [{"name": s.name, "value": s.value, "origin": s.origin} for s in settings]
+
+
+def _side_by_side(
+    plan: Plan, session: tuple[Setting, ...], partitions: Mapping[str, int]
+) -> Iterator[str]:
+    yield _tasks(plan, {setting.name: setting for setting in session})
+    for source in plan.sources:
+        if not isinstance(source, KafkaSource):
+            continue
+        if source.name in partitions:
+            count = partitions[source.name]
+            yield f"`{source.name}`: {count} partitions, each read by one task at a time"
+        else:
+            yield (
+                f"`{source.name}`: each partition of a topic is read by one task at a time, so "
+                "tasks beyond the number of partitions have nothing to read"
+            )
+
+
+def _tasks(plan: Plan, session: Mapping[str, Setting]) -> str:
+    """How many tasks run at once, and what decides it."""
+    master = session["spark.master"]
+    if is_local(master.value):
+        count = "one a core" if "*" in master.value else f"{local_tasks(master.value)} at once"
+        return f"tasks: {count}, by {master.value} ({master.origin})"
+    options = plan.pipeline.options
+    if "executor_count" in options:
+        return f"tasks: {options['executor_count']} at once, by executor_count at {master.value}"
+    return f"tasks: one a core of the executors at {master.value}"
 
 
 def _position(plan: Plan) -> Iterator[str]:

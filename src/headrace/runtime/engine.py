@@ -45,7 +45,7 @@ class Engine:
         project: Project,
         listener: Listener,
         spark: SparkSession | None = None,
-        master: str = session.DEFAULT_MASTER,
+        master: str | None = None,
         once: bool = False,
         debug: bool = False,
     ) -> None:

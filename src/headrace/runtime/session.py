@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from headrace.cluster import jars, java
 from headrace.errors import SparkFailed
 from headrace.model.pipeline import Pipeline
+from headrace.plan.tasks import cores, is_local, local_tasks
 from headrace.spec import Setting
 
 if TYPE_CHECKING:
@@ -42,10 +44,14 @@ _RELIED_ON = (
 )
 
 
-def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting, ...]:
-    """What Spark is started with, the pipeline's own properties last."""
+def settings(pipeline: Pipeline, master: str | None = None) -> tuple[Setting, ...]:
+    """What Spark is started with, the pipeline's own properties last.
+
+    A `master` of None was not asked for, so that `executor_count` may decide it.
+    """
+    chosen = _master(pipeline, master)
     ours = [
-        Setting("spark.master", master, "--master"),
+        chosen,
         Setting("spark.app.name", f"headrace {pipeline.name}", "the pipeline's name"),
         Setting("spark.sql.session.timeZone", "UTC", "times mean the same on every machine"),
         Setting("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", "Delta"),
@@ -58,21 +64,48 @@ def settings(pipeline: Pipeline, master: str = DEFAULT_MASTER) -> tuple[Setting,
         Setting("spark.speculation", "false", "a record must not be written by two tasks at once"),
         Setting("spark.ui.enabled", "false", "no open port that nobody asked for"),
     ]
-    if master.startswith("local"):
-        cores = str(os.cpu_count() or 2)
-        if int(cores) <= FEW_CORES:
+    if is_local(chosen.value):
+        tasks = str(local_tasks(chosen.value))
+        if cores() <= FEW_CORES:
             why = "local master with few cores: the least CPU and memory"
             ours.append(Setting(_JAVA_OPTIONS, "-XX:+UseSerialGC", why))
         ours += [
             Setting("spark.driver.bindAddress", "127.0.0.1", "local master"),
             Setting("spark.driver.host", "127.0.0.1", "local master"),
-            Setting("spark.sql.shuffle.partitions", cores, "local master: one a core"),
-            Setting("spark.databricks.delta.snapshotPartitions", cores, "local master: one a core"),
+            Setting("spark.sql.shuffle.partitions", tasks, "local master: one a core"),
+            Setting("spark.databricks.delta.snapshotPartitions", tasks, "local master: one a core"),
         ]
+    else:
+        ours += _executors(pipeline, chosen.value)
     own = pipeline.options["spark"] or {}
     where = f"spark ({pipeline.options.at('spark')})"
     kept = [setting for setting in ours if setting.name not in own]
     return (*kept, *(Setting(name, value, where) for name, value in own.items()))
+
+
+def _master(pipeline: Pipeline, asked: str | None) -> Setting:
+    options = pipeline.options
+    count = options["executor_count"]
+    if asked is None:
+        if count is None:
+            return Setting("spark.master", DEFAULT_MASTER, "--master (default)")
+        return options.setting("spark.master", "executor_count", f"local[{count}]")
+    wins = is_local(asked) and count is not None
+    over = f", which wins over executor_count ({options.at('executor_count')})" if wins else ""
+    return Setting("spark.master", asked, f"--master{over}")
+
+
+def _executors(pipeline: Pipeline, master: str) -> Iterator[Setting]:
+    """As many executors as make `executor_count` tasks at once, in the terms of the master."""
+    count = pipeline.options["executor_count"]
+    if count is None:
+        return
+    if master.startswith("spark://"):
+        yield pipeline.options.setting("spark.cores.max", "executor_count")
+        return
+    each = (pipeline.options["spark"] or {}).get("spark.executor.cores", "1")
+    instances = math.ceil(count / int(each)) if each.isdecimal() else count
+    yield pipeline.options.setting("spark.executor.instances", "executor_count", instances)
 
 
 def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> SparkSession:
