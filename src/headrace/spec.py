@@ -37,7 +37,8 @@ class Option:
     """One option. `validate` returns what is wrong with a value of the right type, or None.
 
     `fields` are the options inside one that is a mapping or a list of mappings, whose value is an
-    `Options` or a tuple of them. `renamed` are old words for choices, taken with a warning.
+    `Options` or a tuple of them; with `flag` a mapping may also be just true or false. `renamed`
+    are old words for choices, taken with a warning.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Option:
     choices: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     fields: tuple[Option, ...] = ()
+    flag: bool = False
     aliases: tuple[str, ...] = ()
     minimum: int | None = None
     example: str | None = None
@@ -223,6 +225,8 @@ def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
 
 def _nested(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
     """A mapping, or a list of them, read by the options inside."""
+    if option.flag and str(node.value).lower() in ("true", "false"):
+        return _flag(option, node), []
     several = option.type is Type.MAPPINGS
     items = node.value if several and isinstance(node.value, list) else [node]
     faults: list[Diagnostic] = []
@@ -291,6 +295,8 @@ def _flag(_option: Option, node: Node) -> bool:
 
 def _choice(option: Option, node: Node) -> str:
     value = node.value
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = node.text
     if isinstance(value, str):
         value = option.renamed.get(value, value)
     if isinstance(value, str) and value in option.choices:

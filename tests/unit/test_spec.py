@@ -120,6 +120,22 @@ def test_a_wrong_choice_names_the_choices(written: Any) -> None:
     assert ("did you mean `stream`" in faults[0].message) == (written == "straem")
 
 
+def test_a_choice_may_be_a_word_that_yaml_reads_as_a_number() -> None:
+    options, faults = read(Option("acks", Type.CHOICE, "Help.", choices=("0", "all")), {"acks": 0})
+    assert faults == []
+    assert options["acks"] == "0"
+
+
+@pytest.mark.parametrize(("written", "value"), [(True, True), ("false", False), ({"n": 2}, 2)])
+def test_a_mapping_with_a_flag_may_be_just_true_or_false(written: Any, value: Any) -> None:
+    fields = (Option("n", Type.INTEGER, "Help."),)
+    options, faults = read(
+        Option("x", Type.MAPPING, "Help.", fields=fields, flag=True), {"x": written}
+    )
+    assert faults == []
+    assert (options["x"]["n"] if isinstance(written, dict) else options["x"]) == value
+
+
 def test_a_number_below_the_minimum_is_a_fault() -> None:
     _, faults = read(Option("n", Type.INTEGER, "Help.", minimum=1), {"n": 0})
     assert [fault.code for fault in faults] == ["BAD_VALUE"]

@@ -105,17 +105,24 @@ def _integer(option: Option) -> Schema:
     return {"anyOf": [number, {"type": "string", "pattern": r"^[0-9]+$|\$\{env:"}]}
 
 
+def _choices(option: Option) -> Iterable[str | int]:
+    """The words, and those that YAML reads as numbers as such, too."""
+    for word in (*option.choices, *option.renamed):
+        yield word
+        if word.lstrip("-").isdigit():
+            yield int(word)
+
+
 def _mapping(option: Option) -> Schema:
-    return _object(option.fields, {})
+    mapping = _object(option.fields, {})
+    return {"anyOf": [{"type": "boolean"}, mapping]} if option.flag else mapping
 
 
 _TYPES: dict[Type, Callable[[Option], Schema]] = {
     Type.TEXT: lambda _: {"type": ["string", "number"]},
     Type.INTEGER: _integer,
     Type.FLAG: lambda _: {"anyOf": [{"type": "boolean"}, {"enum": ["true", "false"]}, _VARIABLE]},
-    Type.CHOICE: lambda option: {
-        "anyOf": [{"enum": [*option.choices, *option.renamed]}, _VARIABLE]
-    },
+    Type.CHOICE: lambda option: {"anyOf": [{"enum": [*_choices(option)]}, _VARIABLE]},
     Type.LIST: lambda _: {
         "anyOf": [
             {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
