@@ -39,7 +39,7 @@ def test_an_address_with_harmless_parameters_is_taken(url: str) -> None:
         "jaasApplicationName=x",
         "xmlFactoryFactory=org.example.Factory",
         "service=other",
-        "options=-c search_path=x",
+        "options=-c%20search_path=x",
         "socketFactory",
     ],
 )
