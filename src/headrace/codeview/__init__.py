@@ -1,0 +1,1 @@
+"""The code view: a plan as a standalone PySpark script."""
