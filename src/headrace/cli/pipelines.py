@@ -247,16 +247,20 @@ def _signals(running: Run) -> Iterator[None]:
 
 
 def status(form: output.FormatOption = output.Format.TABLE) -> None:
-    """List the pipelines of this folder: running or not, position, lag, rate, dead letters."""
+    """List the pipelines of this folder: running or not, lag, rate, when unread data is lost."""
     from headrace.project import Project
     from headrace.runtime.status import reports
 
     found = reports(Project.find())
     columns = ("pipeline", "state", "mode", "records", "written", "dead_letters", "lag", "rate")
-    output.emit_rows([asdict(report) for report in found], (*columns, "last_batch"), form)
-    for report in found:
-        if report.error and form is output.Format.TABLE:
+    rows = [asdict(report) for report in found]
+    output.emit_rows(rows, (*columns, "loses_in", "last_batch"), form)
+    for report in found if form is output.Format.TABLE else ():
+        if report.error:
             output.note(f"{report.pipeline}: {report.error}")
+        for loss in report.forecast:
+            if loss.soon:
+                output.warn(f"{report.pipeline}: {loss}")
     if not found:
         output.note("no pipeline has been run in this folder yet")
 
