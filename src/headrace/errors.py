@@ -18,6 +18,8 @@
     │   ├── RecordRejected
     │   ├── KafkaRefused                      any other answer of the broker, by its Kafka name
     │   ├── DataLoss
+    │   ├── PathNotFound
+    │   ├── SourceChanged
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
     │   ├── SparkFailed
@@ -254,6 +256,21 @@ class PositionsChanged(OutsideError):
             "another run or an edit moved them: see `headrace offsets show FILE`, then run again; "
             "what this run wrote may be written once more",
         )
+
+
+class PathNotFound(OutsideError):
+    """What a source is to read is not there."""
+
+    def __init__(self, what: str, path: str) -> None:
+        super().__init__(f"{what} {path} does not exist", "correct `path`, or make it first")
+        self.path = path
+
+
+class SourceChanged(OutsideError):
+    """What was read before has been altered, so that reading on would give wrong rows."""
+
+    def __init__(self, source: str, detail: str, hint: str) -> None:
+        super().__init__(f"{source}: {detail}", hint)
 
 
 class SparkFailed(OutsideError):

@@ -190,8 +190,9 @@ def preview(
     for bad in found.bad:
         place = f"{bad.topic}[{bad.partition}]@{bad.offset}"
         output.warn(f"{place} {bad.error}: {bad.message}")
+    scanned = f"{found.scanned:,} records" if found.scanned is not None else "records"
     output.note(
-        f"{len(found.rows)} rows of the newest {found.scanned:,} records"
+        f"{len(found.rows)} rows of the newest {scanned}"
         + (f", {len(found.bad)} bad" if found.bad else "")
     )
 

@@ -40,6 +40,28 @@ def carried(error: str, originals: bool = False) -> str:
     )
 
 
+def located(
+    topic: str,
+    partition: str = "0",
+    offset: str = "NULL",
+    timestamp: str = "NULL",
+) -> str:
+    """SQL for the hidden column of a row that came decoded, given SQL for where it came from."""
+    place = (
+        f"'topic', {topic}, 'partition', CAST({partition} AS INT), "
+        f"'offset', CAST({offset} AS BIGINT), 'timestamp', CAST({timestamp} AS TIMESTAMP)"
+    )
+    nothing = {
+        "error": "STRING",
+        "message": "STRING",
+        "key": "BINARY",
+        "value": "BINARY",
+        "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    }
+    rest = ", ".join(f"'{name}', CAST(NULL AS {kind})" for name, kind in nothing.items())
+    return f"named_struct({place}, {rest})"
+
+
 def told(reason: str) -> str:
     """SQL for a sentence about a bad record: what a step said, or else what the format says."""
     return f"coalesce({MESSAGE}, {reason})"

@@ -48,6 +48,15 @@ FORBIDDEN = _names(
     """
 )
 
+# What gives something else each time it is asked, also those that are called without brackets.
+UNREPEATABLE = _names(
+    """
+    curdate current_date current_time current_timestamp localtime localtimestamp
+    monotonically_increasing_id now rand randn random randstr shuffle spark_partition_id
+    unix_timestamp uniform uuid
+    """
+)
+
 # Columns that Spark makes up, and functions that are called without brackets.
 BUILT_IN_COLUMNS = _names(
     """

@@ -19,24 +19,33 @@ class Range:
     """What a batch covers of one source: from `start` up to, and not with, `end`.
 
     Both name the same partitions. `lost` says which records between the stored position and
-    `start` are gone, in words, where any are.
+    `start` are gone, in words, where any are. `unit` is what offsets count.
     """
 
     start: Offsets
     end: Offsets
     lost: str | None = None
+    unit: str = "records"
 
     @property
     def records(self) -> int:
+        """How much there is to read, in its `unit`."""
         return sum(self.end[key] - self.start[key] for key in self.end)
 
 
-def by_partition(offsets: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, int], int]:
-    """From the form in which Spark's checkpoints and reports have them."""
+def by_partition(offsets: object) -> dict[tuple[str, int], int]:
+    """From the form in which Spark's checkpoints and reports have those of Kafka.
+
+    Other sources of Spark have forms of their own, of which nothing is taken.
+    """
+    if not isinstance(offsets, Mapping):
+        return {}
     return {
         (topic, int(number)): offset
         for topic, partitions in offsets.items()
+        if isinstance(partitions, Mapping)
         for number, offset in partitions.items()
+        if number.isdigit() and isinstance(offset, int)
     }
 
 

@@ -28,12 +28,15 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Preview:
-    """`rows` are at most as many as were asked for; `scanned` records were read to find them."""
+    """`rows` are at most as many as were asked for; `scanned` records were read to find them.
+
+    That is None where a source counts something else than records.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     bad: tuple[BadRow, ...]
-    scanned: int
+    scanned: int | None
 
 
 def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int = 1000) -> Preview:
@@ -41,16 +44,16 @@ def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int 
     access = Access(spark, Clusters(), lambda _text: None)
     query = preview_query(pipeline)
     raw: dict[str, DataFrame] = {}
-    scanned = 0
-    for source in query.sources:
-        found = source.newest(access, scan)
-        scanned += found.records
+    ranges = [source.newest(access, scan) for source in query.sources]
+    for source, found in zip(query.sources, ranges, strict=True):
         raw[source.name] = source.batch(spark, found)
     bad = [row for source in query.sources for row in _bad(source, raw[source.name], limit)]
     frame = rows.build(spark, query, raw)
     shown = rows.good(frame) if query.carried else frame
     columns = tuple(column for column in shown.columns if column != COLUMN)
     lines = tuple(json.loads(line) for line in _json_lines(shown, limit))
+    in_records = all(found.unit == "records" for found in ranges)
+    scanned = sum(found.records for found in ranges) if in_records else None
     return Preview(columns, lines, tuple(bad), scanned)
 
 
