@@ -54,6 +54,7 @@ class Option:
     minimum: int | None = None
     example: str | None = None
     secret: bool = False
+    nullable: bool = False
     validate: Callable[[Any], str | None] | None = None
 
     @property
@@ -206,6 +207,8 @@ def _set_twice(option: Option, span: Span) -> Diagnostic:
 
 def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
     """The node's value in the option's type; on a fault the default stands in for it."""
+    if option.nullable and node.value is None:
+        return option.default, []
     if option.type in (Type.MAPPING, Type.MAPPINGS):
         return _nested(option, node)
     warnings = list(_renamed(option, node))
@@ -309,8 +312,8 @@ def _choice(option: Option, node: Node) -> str:
 
 def _list(_option: Option, node: Node) -> tuple[str, ...]:
     """A list, or text with commas, which is how the same thing is said in SQL."""
-    if isinstance(node.value, str):
-        items = [item.strip() for item in node.value.split(",")]
+    if isinstance(node.value, str | int | float) and not isinstance(node.value, bool):
+        items = [item.strip() for item in node.text.split(",")]
     elif isinstance(node.value, list):
         wrong = [item for item in node.value if not isinstance(item.value, str | int | float)]
         if wrong:

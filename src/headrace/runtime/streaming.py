@@ -1,6 +1,6 @@
 """Run a plan as a stream: one Spark query for each of its queries, followed until the end.
 
-    start      every query from its own checkpoint
+    start      every query from its own checkpoint, or where `runtime.starts` says
     follow     report each finished batch, publish its position
     stop       let the batch in hand finish and be committed, begin no other
     restart    after a failure that may pass, from the checkpoints, with growing pauses
@@ -17,15 +17,19 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import HeadraceError
+from headrace.admin.client import Clusters
+from headrace.errors import DataLoss, HeadraceError
 from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, rows, writing
+from headrace.runtime.patience import Patience
 from headrace.runtime.positions import GroupPositions
-from headrace.runtime.progress import BatchDone, Listener, Retrying, Stopping
+from headrace.runtime.progress import BatchDone, Listener, Stopping, Warned
+from headrace.runtime.starts import Starts
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
+from headrace.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,11 +37,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 COMMIT_SECONDS = 60
-# How long a run that makes no progress goes on trying before it gives up.
-PATIENCE_SECONDS = 600
-# A run that has lasted this long was well, even where there was nothing to read.
-HEALTHY_SECONDS = 120
-LONGEST_PAUSE = 30.0
 
 
 class _GateClosed(Exception):
@@ -91,12 +90,14 @@ class StreamRun:
         spark: SparkSession,
         state: PipelineState,
         positions: GroupPositions,
+        clusters: Clusters,
         listener: Listener,
         once: bool = False,
+        reset_offsets: bool = False,
     ) -> None:
         self._plan = plan
         self._spark = spark
-        self._state = state
+        self._starts = Starts(plan, state, clusters, self._warn, reset_offsets)
         self._positions = positions
         self._tell = listener
         self._once = once
@@ -108,23 +109,17 @@ class StreamRun:
     def stop(self) -> None:
         self._stop.set()
 
+    def _warn(self, text: str) -> None:
+        self._tell(Warned(text))
+
     def run(self) -> None:
         """Blocks until the stream is stopped, has read all (`once`), or fails for good."""
-        attempt, failing_since = 0, time.monotonic()
+        patience = Patience(self._tell, self._stop)
         while True:
-            before, began = dict(self._reported), time.monotonic()
+            before = dict(self._reported)
+            patience.begin()
             failure = self._attempt()
-            if failure is None:
-                return
-            healthy = self._reported != before or time.monotonic() - began > HEALTHY_SECONDS
-            if healthy or attempt == 0:
-                attempt, failing_since = 0, time.monotonic()
-            if not failure.retry or time.monotonic() - failing_since > PATIENCE_SECONDS:
-                raise failure
-            attempt += 1
-            pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE)
-            self._tell(Retrying(f"{failure.code} {failure}", attempt, pause))
-            if self._stop.wait(pause):
+            if failure is None or not patience.failed(failure, self._reported != before):
                 return
 
     def _attempt(self) -> HeadraceError | None:
@@ -132,9 +127,10 @@ class StreamRun:
         self._gate.reopen()
         running: dict[str, StreamingQuery] = {}
         try:
+            self._starts.settle()
             for query in self._plan.queries:
                 first = query.sources[0].first(Mode.STREAM).value
-                self._positions.resume(query.name, self._state.checkpoint(query.name), first)
+                self._positions.resume(query.name, self._starts.stands(query), first)
                 running[query.name] = self._start(query)
             self._follow(running)
         except Exception as error:
@@ -144,9 +140,15 @@ class StreamRun:
         return self._failure_of(running)
 
     def _start(self, query: Query) -> StreamingQuery:
-        raw = {source.name: source.stream(self._spark) for source in query.sources}
+        starts = self._starts.offsets(query)
+        raw = {
+            source.name: source.stream(self._spark, starts.get(source.name))
+            if isinstance(source, KafkaSource)
+            else source.stream(self._spark)
+            for source in query.sources
+        }
         frame = rows.build(self._spark, query, raw)
-        checkpoint = self._state.checkpoint(query.name)
+        checkpoint = self._starts.checkpoint(query)
         writer = frame.writeStream.foreachBatch(self._writer(query))
         writer = writer.queryName(f"{self._plan.pipeline.name}.{query.name}")
         writer = writer.option("checkpointLocation", str(checkpoint))
@@ -158,16 +160,17 @@ class StreamRun:
         return writer.start()
 
     def _writer(self, query: Query) -> Callable[[DataFrame, int], None]:
-        generation = self._state.generation
+        generation = self._starts.generation(query)
         name = self._plan.pipeline.name
 
         def write(batch_rows: DataFrame, batch_id: int) -> None:
-            batch = Batch(batch_id, generation)
-            self._gate.through(
-                query.name, batch_id, lambda: writing.write(query, name, batch_rows, batch)
-            )
+            self._starts.pass_by(query, batch_id, done=False)
+            writing.write(query, name, batch_rows, Batch(batch_id, generation))
+            self._starts.pass_by(query, batch_id, done=True)
 
-        return write
+        return lambda batch_rows, batch_id: self._gate.through(
+            query.name, batch_id, lambda: write(batch_rows, batch_id)
+        )
 
     def _follow(self, running: dict[str, StreamingQuery]) -> None:
         """Report progress until all have ended, one has failed, or a stop is asked for."""
@@ -237,7 +240,16 @@ class StreamRun:
         if error is None or _GateClosed.__name__ in str(error):
             return None
         servers = self._plan.pipeline.bootstrap or ""
-        return failures.translate(error, f"running {self._plan.pipeline.name}", servers)
+        known = failures.translate(error, f"running {self._plan.pipeline.name}", servers)
+        return self._named(known) if isinstance(known, DataLoss) else known
+
+    def _named(self, loss: DataLoss) -> HeadraceError:
+        """The loss with its partitions and numbers, which Spark's words do not always have."""
+        try:
+            lost = self._starts.lost()
+        except HeadraceError as error:
+            return error
+        return DataLoss(lost) if lost else loss
 
 
 def _progress(query: StreamingQuery) -> dict[str, Any] | None:
