@@ -28,11 +28,17 @@ class Guarantee(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """`name` is the table that SQL reads."""
+    """`name` is the table that SQL reads.
+
+    `metadata_table` is the path or name that the author gave for the positions of a batch; without
+    `store_offsets` it has none.
+    """
 
     name: str
     connector: str
     options: Options
+    metadata_table: str | None = None
+    store_offsets: bool = True
     span: Span = field(default=NOWHERE, compare=False)
 
 

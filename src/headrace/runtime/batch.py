@@ -1,28 +1,39 @@
 """Run a plan as an incremental batch.
 
-    1. find     where each source was left, and where its topics end now
-    2. write    each query over exactly that range
-    3. store    the new positions, in one commit
-    4. publish  them to the groups
+    1. recover  a run that was cut off: finish it, or do it again exactly as it was
+    2. find     where each source was left, and where its topics end now
+    3. note     that range and the run's number in the journal
+    4. write    each query over exactly that range, and mark it in the journal
+    5. store    the new positions in the table of offsets, if it is still as it was at 2
+    6. close    the journal
+    7. publish  the positions to the groups
 
-A crash before 3 leaves the old positions, and the next run reads the range again, with whatever has
-come since. Between 3 and 4 only what Kafka's tools show is late.
+A crash before 3 leaves everything as it was. From 3 to 5 the next run does the same range again
+under the same number, so that targets which know the number have nothing twice; queries that are
+marked are left out. Between 5 and 7 only what is shown is late.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
+from headrace.errors import HeadraceError
 from headrace.model.offsets import Offsets, Range
 from headrace.plan.stages import Plan, Query
-from headrace.runtime import failures, rows, writing
+from headrace.runtime import failures, notes, recovery, resets, rows, writing
 from headrace.runtime.failpoints import reach
-from headrace.runtime.positions import GroupPositions, OffsetsTable
-from headrace.runtime.progress import BatchDone, Listener, Warned
+from headrace.runtime.journal import Entry, Journal
+from headrace.runtime.notes import Note, Positions
+from headrace.runtime.offsets_table import PositionStore
+from headrace.runtime.patience import Patience
+from headrace.runtime.positions import GroupPositions
+from headrace.runtime.progress import BatchDone, Listener, Stopping, Warned
+from headrace.runtime.recovery import Drop, Finish, Redo
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
 from headrace.sources.reader import Access, SourceReader
@@ -30,9 +41,18 @@ from headrace.sources.reader import Access, SourceReader
 if TYPE_CHECKING:
     from pyspark.sql import Observation, SparkSession
 
+# How long counts may take to arrive after the job that made them.
+COUNT_MS = 30_000
+# How often a stream of batches looks for something new, unless `trigger` says.
+POLL_MS = 1000
+
 
 class BatchRun:
-    """One run of a batch. It cannot be stopped in the middle: it ends by itself."""
+    """One run of a batch. It cannot be stopped in the middle: it ends by itself.
+
+    Without `commit` no position moves: sinks are written, and a later run reads the same again.
+    With `reset_offsets` the `offset` of sources is followed though it has been before.
+    """
 
     def __init__(
         self,
@@ -42,89 +62,255 @@ class BatchRun:
         positions: GroupPositions,
         clusters: Clusters,
         listener: Listener,
+        commit: bool = True,
+        reset_offsets: bool = False,
     ) -> None:
         self._plan = plan
         self._spark = spark
-        self._table = OffsetsTable(spark, state.offsets)
-        self._generation = state.generation
+        self._state = state
+        self._store = PositionStore(spark, plan, state)
+        self._journal = Journal(state.folder)
+        self._entry: Entry | None = None
         self._positions = positions
         self._access = Access(spark, clusters, self._warn)
         self._tell = listener
+        self._commit = commit
+        self._again = reset_offsets
+        # A source that is read from its beginning each time has no run that could be repeated.
+        self._journaled = commit and all(self._store.keeps(each.name) for each in plan.sources)
 
     def stop(self) -> None:
         self._warn("a batch ends by itself; it is not stopped half-way")
 
     def run(self) -> None:
-        stored = self._table.read()
-        ranges = {  # 1
+        stored = self._reset(self._recovered(self._store.read()))  # 1
+        ranges = {  # 2
             source.name: self._find(source, stored.get(source.name, {}))
             for source in self._plan.sources
         }
-        done = []
+        note = self._note(stored, ranges)
+        done: list[BatchDone] = []
         if any(found.records for found in ranges.values()):
-            done = [self._write(query, ranges) for query in self._plan.queries]  # 2
-            reach("batch.written")
-        ended = {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()}
-        # Also when there was nothing to read: a first run at the end of a topic has to note it.
-        if ended != stored:
-            self._table.write(ended)  # 3
-            reach("batch.stored")
-        for query in self._plan.queries:  # 4
-            self._positions.moved(query.name, _merged(ranges, query))
+            entry = Entry(note, stored)
+            self._keep(entry)  # 3
+            reach("batch.noted")
+            done = self._write(entry, self._plan.queries)  # 4
+        if self._commit:
+            self._move(note, stored, note.positions)
         for report in done:
             self._tell(report)
+
+    # 1. A run that was cut off
+
+    def _recovered(self, stored: Positions) -> Positions:
+        """Where to begin, after what an earlier run has left undone is done."""
+        if not self._journaled:
+            return stored
+        self._entry = self._entry or self._journal.read() or self._remembered(stored)
+        entry = self._entry
+        if entry is None or entry.closed:
+            return stored
+        step = recovery.decide(entry, stored, self._plan.queries, self._seen(entry.note))
+        self._warn(_told(entry.note, step))
+        if isinstance(step, Drop):
+            self._keep(entry.close())
+            return stored
+        done = self._write(entry, step.queries) if isinstance(step, Redo) else []
+        after = entry.note.positions if isinstance(step, Redo) else step.after
+        self._move(entry.note, stored, after)
+        for report in done:
+            self._tell(report)
+        return self._store.read()
+
+    def _seen(self, note: Note) -> list[str]:
+        """The Delta sinks whose newest commit is of this run."""
+        found = notes.in_sinks(self._spark, self._plan)
+        wanted = (note.run, note.generation)
+        return [
+            sink for sink, each in found.items() if (each.note.run, each.note.generation) == wanted
+        ]
+
+    def _remembered(self, stored: Positions) -> Entry | None:
+        """With a new state folder, what is known elsewhere of the pipeline's last run."""
+        sinks = notes.in_sinks(self._spark, self._plan)
+        table = self._store.newest_note()
+        known = [each.note for each in (*sinks.values(), *([table] if table else []))]
+        if not known:
+            return None
+        sources = {source.name for source in self._plan.sources}
+        missing = recovery.behind(stored, table, sinks, sources)
+        if missing is not None:
+            self._warn(
+                f"the state of {missing.pipeline} is new here, and a sink has its run "
+                f"{missing.run}, which the table of offsets lacks"
+            )
+            return Entry(missing, stored)
+        return Entry(max(known, key=lambda note: note.run), stored, closed=True)
+
+    # 2. Where to read
+
+    def _reset(self, stored: Positions) -> Positions:
+        """Where to begin, after the definition's `offset` has been followed if that is due."""
+        if not (self._again or self._state.resets.exists() or resets.wanted(self._plan.sources)):
+            return stored
+        again, self._again = self._again, False
+        return resets.follow_in_table(
+            self._state.resets, self._plan.sources, self._access, self._store, again, self._commit
+        )
 
     def _find(self, source: SourceReader, stored: Offsets) -> Range:
         found = source.find(self._access, stored)
         if found.lost:
             self._warn(f"lost before they were read, and passed over: {found.lost}")
+            self._state.note_loss(source.name, found.lost)
         return found
 
-    def _warn(self, text: str) -> None:
-        self._tell(Warned(text))
+    def _note(self, stored: Positions, ranges: Mapping[str, Range]) -> Note:
+        return Note(
+            self._plan.pipeline.name,
+            self._state.generation,
+            self._entry.note.run + 1 if self._entry else 1,
+            {name: found.start for name, found in ranges.items()},
+            {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()},
+        )
 
-    def _write(self, query: Query, ranges: Mapping[str, Range]) -> BatchDone:
+    # 3 and 4. The journal, and what comes after it
+
+    def _keep(self, entry: Entry) -> None:
+        if self._journaled:
+            self._journal.write(entry)
+            self._entry = entry
+
+    def _write(self, entry: Entry, queries: Iterable[Query]) -> list[BatchDone]:
+        note = entry.note
+        batch = Batch(note.run, note.generation, note.text())
+        if not self._journaled:
+            batch = Batch(None, note.generation)
+        done = []
+        for query in queries:
+            done.append(self._write_query(query, note, batch))
+            entry = entry.wrote(query.name)
+            self._keep(entry)
+            reach("batch.written")
+        return done
+
+    def _write_query(self, query: Query, note: Note, batch: Batch) -> BatchDone:
         from pyspark.sql import Observation
 
         began = time.monotonic()
         raw = {
-            source.name: source.batch(self._spark, ranges[source.name]) for source in query.sources
+            source.name: source.batch(self._spark, note.range(source.name))
+            for source in query.sources
         }
         seen: dict[str, Observation] = {}
         frame = rows.build(
             self._spark, query, raw, lambda name: seen.setdefault(name, Observation(name))
         )
         try:
-            writing.write(query, self._plan.pipeline.name, frame, Batch(None, self._generation))
+            writing.write(query, self._plan.pipeline.name, frame, batch)
         except Exception as error:
-            servers = self._plan.pipeline.bootstrap or ""
-            raise failures.translate(
-                error, f"running {self._plan.pipeline.name}", servers
-            ) from error
-        counts = rows.counts(self._plan, query, {name: _counted(seen[name]) for name in seen})
+            raise self._failure(error) from error
+        counted = {name: _counted(self._spark, each) for name, each in seen.items()}
         return BatchDone(
             query=query.name,
-            batch=0,
-            **counts,
+            batch=note.run,
+            **rows.counts(self._plan, query, counted),
             seconds=time.monotonic() - began,
             lag=0,
-            positions=_merged(ranges, query),
+            positions=_merged(note.positions, query),
         )
 
+    def _failure(self, error: Exception) -> HeadraceError:
+        servers = self._plan.pipeline.bootstrap or ""
+        return failures.translate(error, f"running {self._plan.pipeline.name}", servers)
 
-COUNT_SECONDS = 30
+    # 5 to 7. Everything is written
+
+    def _move(self, note: Note, stored: Positions, after: Positions) -> None:
+        # Also when there was nothing to read: a first run at the end of a topic has to note it.
+        if after != stored:
+            self._store.write(after, note.text())  # 5
+            reach("batch.stored")
+        if self._entry is not None and not self._entry.closed:
+            self._keep(self._entry.close())  # 6
+            reach("batch.closed")
+        for query in self._plan.queries:  # 7
+            self._positions.moved(query.name, _merged(after, query))
+
+    def _warn(self, text: str) -> None:
+        self._tell(Warned(text))
 
 
-def _counted(observation: Observation) -> dict[str, int]:
-    """What was counted, which Spark tells a moment after the job; nothing when it never does."""
-    found: dict[str, int] = {}
-    waiting = threading.Thread(target=lambda: found.update(observation.get), daemon=True)
-    waiting.start()
-    waiting.join(COUNT_SECONDS)
-    return found
+class PolledRun:
+    """A stream made of batches, for sources that Spark cannot follow.
+
+    `stop` may be called from any thread or signal handler; the batch in hand is finished first.
+    """
+
+    def __init__(self, plan: Plan, batch: BatchRun, listener: Listener, once: bool = False) -> None:
+        self._batch = batch
+        self._seconds = (plan.pipeline.options["trigger"] or POLL_MS) / 1000
+        self._tell = listener
+        self._once = once
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def run(self) -> None:
+        """Blocks until it is stopped, has read all (`once`), or fails for good."""
+        patience = Patience(self._tell, self._stop)
+        progressed = False
+        while not self._stop.is_set():
+            patience.begin()
+            began = time.monotonic()
+            try:
+                self._batch.run()
+                progressed = True
+            except HeadraceError as failure:
+                if not patience.failed(failure, progressed):
+                    return
+                progressed = False
+                continue
+            if self._once:
+                return
+            self._stop.wait(max(self._seconds - (time.monotonic() - began), 0))
+        self._tell(Stopping())
 
 
-def _merged(ranges: Mapping[str, Range], query: Query) -> Offsets:
+def _told(note: Note, step: Finish | Redo | Drop) -> str:
+    """What is done about a run that was cut off, and what may be twice because of it."""
+    cut_off = f"run {note.run} was cut off: {recovery.covered(note)}"
+    match step:
+        case Finish(_, ()):
+            return f"{cut_off}; all of it was written, and its positions are stored now"
+        case Finish(_, left):
+            kept = ", ".join(f"`{name}`" for name in left)
+            return f"{cut_off}; all of it was written, but {kept} was moved since and stays there"
+        case Redo(queries):
+            twice = recovery.doubtful(queries, again=True)
+            result = f"these may get it twice: {', '.join(twice)}" if twice else "nothing is twice"
+            return f"{cut_off}; it is done again, and {result}"
+        case Drop(queries):
+            twice = recovery.doubtful(queries, again=False)
+            return (
+                f"{cut_off}; the table of offsets was changed since, and counts: "
+                f"parts of it may be in {', '.join(twice)} already"
+            )
+
+
+def _counted(spark: SparkSession, observation: Observation) -> dict[str, int]:
+    """What was counted; nothing if no job has run, as a target had the batch already."""
+    bus = spark.sparkContext._jsc.sc().listenerBus()
+    with contextlib.suppress(Exception):  # counts are told even if others are slow to listen
+        bus.waitUntilEmpty(COUNT_MS)
+    arrived = observation._jo is not None and observation._jo.future().isCompleted()
+    return dict(observation.get) if arrived else {}
+
+
+def _merged(positions: Positions, query: Query) -> Offsets:
     return {
-        key: offset for source in query.sources for key, offset in ranges[source.name].end.items()
+        key: offset
+        for source in query.sources
+        for key, offset in positions.get(source.name, {}).items()
     }

@@ -20,8 +20,12 @@ POINTS = (
     "write.aside",  # dead letters are written, rows are not
     "write.sink",  # one sink is written, others and the position are not
     "write.done",  # everything is written, and the position has not moved
-    "batch.written",  # a batch run has written, and not stored its position
-    "batch.stored",  # a batch run has stored its position, and not shown it to Kafka
+    "reset.noted",  # `offset` is to be followed, and nothing has begun there yet
+    "reset.stored",  # the table of a batch has the positions of `offset`, the note is still there
+    "batch.noted",  # a batch run is in the journal, and has written nothing
+    "batch.written",  # a query of a batch run is written and marked, its position is not stored
+    "batch.stored",  # a batch run has stored its position, and not closed the journal
+    "batch.closed",  # the journal is closed, and the position not shown to Kafka
 )
 
 

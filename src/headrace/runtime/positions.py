@@ -1,4 +1,4 @@
-"""Where pipelines stand: shown to Kafka's tools as group offsets, and kept for batch runs in Delta.
+"""Where pipelines stand, shown to Kafka's tools as group offsets.
 
 A group is only ever written, never read back: the checkpoint of a stream and the table of a batch
 are the truth, and somebody who resets the group must not move a pipeline by accident.
@@ -6,24 +6,17 @@ are the truth, and somebody who resets the group must not move a pipeline by acc
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from headrace.admin import groups
 from headrace.admin.client import Clusters
 from headrace.admin.group_positions import GroupWriter
 from headrace.errors import HeadraceError
-from headrace.model.offsets import Offsets, by_partition
+from headrace.model.offsets import Offsets
 from headrace.plan.stages import Plan
 from headrace.sources.reader import SourceReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 # How long a batch waits for its position to be shown, and the end of a run for the last one.
 SHOW_SECONDS = 1.0
@@ -136,9 +129,11 @@ class GroupPositions:
             if stands and source.name in self._publishers:
                 self._publishers[source.name].publish(stands)
 
-    def resume(self, query: str, checkpoint: Path, start: str) -> None:
-        """A query begins from its checkpoint: show it, in case a crash came before that."""
-        positions = of_checkpoint(checkpoint)
+    def resume(self, query: str, positions: Offsets, start: str) -> None:
+        """A query begins at `positions`: show them, in case a crash came before that.
+
+        Without any it has never run here, and begins at `start`.
+        """
         if positions:
             self.moved(query, positions)
             return
@@ -167,46 +162,3 @@ class GroupPositions:
             return {}
         keys = {key for each in known for key in each if source.reads(key[0])}
         return {key: min(each[key] for each in known if key in each) for key in keys}
-
-
-class OffsetsTable:
-    """The Delta table of a batch pipeline: `topic`, `partition`, `max_offset` (the last one done).
-
-    It is replaced as a whole in one commit, so a reader never sees half of a run.
-    """
-
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        self._spark = spark
-        self._path = path
-
-    def read(self) -> dict[str, dict[tuple[str, int], int]]:
-        """The next offset to read, by source and partition; empty before the first run."""
-        if not (self._path / "_delta_log").exists():
-            return {}
-        found: dict[str, dict[tuple[str, int], int]] = {}
-        for row in self._spark.read.format("delta").load(str(self._path)).collect():
-            found.setdefault(row.source, {})[row.topic, row.partition] = row.max_offset + 1
-        return found
-
-    def write(self, positions: Mapping[str, Offsets]) -> None:
-        """Store that everything below `positions` is done."""
-        data = [
-            (topic, partition, offset - 1, source)
-            for source, offsets in sorted(positions.items())
-            for (topic, partition), offset in sorted(offsets.items())
-        ]
-        schema = "topic STRING, partition INT, max_offset BIGINT, source STRING"
-        table = self._spark.createDataFrame(data, schema).coalesce(1)
-        table.write.format("delta").mode("overwrite").save(str(self._path))
-
-
-def of_checkpoint(folder: Path) -> Offsets:
-    """Where a stream's checkpoint stands: the end of its last committed batch."""
-    done = [int(file.name) for file in (folder / "commits").glob("[0-9]*") if file.name.isdigit()]
-    if not done:
-        return {}
-    found: dict[tuple[str, int], int] = {}
-    # Spark writes a version, a line of metadata, and then a line for each source.
-    for line in (folder / "offsets" / str(max(done))).read_text().splitlines()[2:]:
-        found.update(by_partition(json.loads(line) if line.startswith("{") else {}))
-    return found

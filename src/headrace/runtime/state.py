@@ -2,8 +2,11 @@
 
 generation         a random name, made with the folder; ids of an earlier life do not count
 lock               held while a process runs the pipeline, and holds that process's id
-checkpoint/NAME    Spark's checkpoint of one query of a stream
-offsets            the Delta table of a batch pipeline's positions
+checkpoint/NAME    Spark's checkpoint of one query of a stream; begun anew, NAME@ID
+resets.json        which `offset` options have been followed, and what has begun anew by them
+losses.jsonl       records that were gone before they were read, and passed over
+offsets            the Delta table of a batch pipeline's positions, unless it names another
+journal.json       the latest run of a batch, kept before it writes anything
 status.json        the latest report, for `headrace status`; replaced whole, never half-written
 logs/spark.log     what the JVM says
 """
@@ -11,6 +14,7 @@ logs/spark.log     what the JVM says
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import json
 import os
@@ -60,6 +64,21 @@ class PipelineState:
     @property
     def offsets(self) -> Path:
         return self.folder / "offsets"
+
+    @property
+    def tables(self) -> Path:
+        """Where tables are that have a name and no place of their own; all pipelines share it."""
+        return self.folder.parent.parent / "tables"
+
+    @property
+    def resets(self) -> Path:
+        return self.folder / "resets.json"
+
+    def note_loss(self, source: str, lost: str) -> None:
+        """Keep for later what was lost, as the run goes on without it."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        with (self.folder / "losses.jsonl").open("a") as file:
+            file.write(json.dumps({"at": now, "source": source, "lost": lost}) + "\n")
 
     @property
     def log(self) -> Path:
