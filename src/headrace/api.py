@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.runtime.preview import Preview
+    from headrace.runtime.tuning import Tuning
 
 
 class Definition:
@@ -70,9 +71,36 @@ class Definition:
             raise DefinitionError(f"{self.path} has no sink", [fault])
         return self._planned
 
-    def explain(self, master: str | None = None) -> dict[str, Any]:
-        """Stages, settings with their origins, and promises, as plain values."""
-        return explain(self.plan, settings(self.pipeline, master))
+    def explain(self, master: str | None = None, online: bool = False) -> dict[str, Any]:
+        """Stages, settings with their origins, and promises, as plain values.
+
+        With `online` the brokers are asked how many partitions there are to read.
+        """
+        return explain(
+            self.plan,
+            settings(self.pipeline, master),
+            self._partitions() if online else None,
+        )
+
+    def _partitions(self) -> dict[str, int]:
+        from headrace.admin.client import Clusters
+        from headrace.runtime.measuring import partitions
+
+        return partitions(self.plan, Clusters())
+
+    def tune(self, master: str | None = None, sample: int = 100) -> Tuning:
+        """What its topics and brokers really are, and what is worth changing for that.
+
+        Connects to its clusters and looks at the newest `sample` records of each partition; starts
+        no Spark and moves nothing.
+        """
+        from headrace.admin.client import Clusters
+        from headrace.runtime.measuring import measure
+        from headrace.runtime.tuning import Tuning
+
+        pipeline = self.pipeline
+        session = settings(pipeline, master)
+        return Tuning(measure(pipeline, self._planned, session, self.state, Clusters(), sample))
 
     def preview(
         self,

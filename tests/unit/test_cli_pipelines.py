@@ -180,7 +180,7 @@ def test_checking_and_explaining_import_nothing_heavy(
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("verb", ["check", "explain", "preview", "run", "new"])
+@pytest.mark.parametrize("verb", ["check", "explain", "preview", "run", "new", "tune"])
 def test_a_verb_without_arguments_prints_its_help(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

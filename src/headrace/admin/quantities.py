@@ -1,6 +1,10 @@
-"""How sizes, durations and rates are said: `1.5 MiB`, `2 h 40 m`, `850 records/s`."""
+"""How sizes, durations and rates are said (`1.5 MiB`, `2 h 40 m`, `850 records/s`), and read."""
 
 from __future__ import annotations
+
+import re
+
+from headrace.errors import DefinitionError
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _PARTS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -42,3 +46,11 @@ def rate(per_second: float) -> str:
     """Records in a second; one decimal where they are few."""
     number = f"{per_second:,.1f}" if 0 < per_second < 10 else f"{per_second:,.0f}"
     return f"{number} records/s"
+
+
+def parse_size(text: str) -> int:
+    """Bytes from Spark's way to write memory: `512m`, `2g`, `1024` (MiB)."""
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not found:
+        raise DefinitionError(f"`{text}` is not a size of memory", hint="write 512m or 2g")
+    return int(found[1]) << 10 * ("bkmgt".index(found[2]) if found[2] else 2)

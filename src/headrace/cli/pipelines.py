@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli import output
-from headrace.errors import EXIT_DEFINITION, DefinitionError
+from headrace.errors import EXIT_DEFINITION, DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
@@ -53,17 +53,51 @@ def check(
     form: Annotated[
         CheckFormat, typer.Option("--format", help="How to print what is found.")
     ] = CheckFormat.TEXT,
+    online: Annotated[
+        bool,
+        typer.Option(
+            "--online",
+            help="Ask the brokers too: topics that are missing, and what `headrace tune` finds.",
+        ),
+    ] = False,
 ) -> None:
     """Report every fault of pipeline files, without starting anything."""
-    found: list[Diagnostic] = []
-    for path in _expand(files):
-        faults = _faults(path)
-        found += faults
-        if not faults:
-            output.note(f"{path}: ok")
+    checked = [_check(path, online) for path in _expand(files)]
+    for each in checked:
+        if not each.faults and each.unanswered is None:
+            output.note(f"{each.path}: ok")
+    found = [fault for each in checked for fault in each.faults]
     _print_diagnostics(found, form)
-    if any(fault.severity is Severity.ERROR for fault in found):
+    if _has_errors(found):
         raise typer.Exit(EXIT_DEFINITION)
+    for each in checked:
+        if each.unanswered is not None:
+            raise each.unanswered
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """What was found in a file, and why the brokers could not be asked about it, if so."""
+
+    path: Path
+    faults: list[Diagnostic]
+    unanswered: HeadraceError | None = None
+
+
+def _check(path: Path, online: bool) -> _Checked:
+    from headrace.api import load
+
+    faults = _faults(path)
+    if not online or _has_errors(faults):
+        return _Checked(path, faults)
+    try:
+        return _Checked(path, [*faults, *load(path).tune().diagnostics])
+    except HeadraceError as error:
+        return _Checked(path, faults, error)
+
+
+def _has_errors(faults: list[Diagnostic]) -> bool:
+    return any(fault.severity is Severity.ERROR for fault in faults)
 
 
 def _faults(path: Path) -> list[Diagnostic]:
@@ -128,11 +162,14 @@ def explain(
     file: FileArgument,
     master: MasterOption = None,
     form: output.FormatOption = output.Format.TABLE,
+    online: Annotated[
+        bool, typer.Option("--online", help="Ask the brokers how many partitions there are.")
+    ] = False,
 ) -> None:
     """Print what a pipeline will do, each setting with its origin, and what it promises."""
     from headrace.api import load
 
-    story = load(file).explain(master)
+    story = load(file).explain(master, online)
     if form is output.Format.TABLE:
         print("\n".join(_story(story)))
     else:

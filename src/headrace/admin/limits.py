@@ -1,0 +1,54 @@
+"""How large messages and fetches may be, by the settings of brokers and topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from headrace.admin import topic_settings
+from headrace.admin.client import REQUEST_SECONDS, Cluster
+
+MESSAGE_MAX = "message.max.bytes"
+REPLICA_FETCH_MAX = "replica.fetch.max.bytes"
+FETCH_MAX = "fetch.max.bytes"
+TOPIC_MAX = "max.message.bytes"
+
+
+@dataclass(frozen=True)
+class BrokerLimits:
+    """The smallest of all brokers, in bytes.
+
+    `message` is the largest batch of records that a topic without a limit of its own takes,
+    `replica_fetch` what a follower asks for of one partition, `fetch` what a broker answers to one
+    request.
+    """
+
+    message: int
+    replica_fetch: int
+    fetch: int
+
+
+def of_brokers(cluster: Cluster) -> BrokerLimits:
+    action = "reading the limits of the brokers"
+    answers = []
+    for broker in cluster.metadata(action).brokers:
+        # The client asks each broker for its own settings, and so takes one at a time.
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        futures = cluster.admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)
+        answers.append(cluster.wait(futures[resource], action))
+
+    def smallest(name: str) -> int:
+        return min(int(answer[name].value) for answer in answers)
+
+    return BrokerLimits(smallest(MESSAGE_MAX), smallest(REPLICA_FETCH_MAX), smallest(FETCH_MAX))
+
+
+def of_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]:
+    """The largest batch of records that each topic takes."""
+    found = {}
+    for topic in topics:
+        settings = {each.name: each.value for each in topic_settings.read(cluster, topic)}
+        found[topic] = int(settings[TOPIC_MAX] or 0)
+    return found
