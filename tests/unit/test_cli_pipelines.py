@@ -110,7 +110,7 @@ def test_explain_gives_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixt
     assert answer.code == 0
     story = json.loads(answer.out)
     assert [stage["stage"] for stage in story["queries"][0]["stages"]] == [
-        *("Read", "Decode", "SetAside", "Write")
+        *("Read", "Decode", "Refuse", "SetAside", "Write")
     ]
 
 

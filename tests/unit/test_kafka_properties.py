@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from headrace.admin import properties as librdkafka
 from headrace.cluster import jars
@@ -66,3 +68,47 @@ def test_what_loads_code_is_in_neither_list(name: str) -> None:
     assert java.producer_fault({name: "x"})
     with pytest.raises(DefinitionError):
         librdkafka.check({name: "x"})
+
+
+def test_librdkafka_takes_every_property_of_a_producer_under_its_own_name() -> None:
+    values = {
+        "acks": "all",
+        "compression.type": "lz4",
+        "enable.idempotence": "true",
+        "max.request.size": "1000000",
+        "reconnect.backoff.max.ms": "60000",
+        "retry.backoff.max.ms": "60000",
+        "delivery.timeout.ms": "60000",
+        "socket.connection.setup.timeout.ms": "1000",
+    }
+    names = {name: java.for_librdkafka(name) for name in java.PRODUCER}
+    config: dict[str, Any] = {
+        theirs: values.get(name, "5") for name, theirs in names.items() if theirs is not None
+    }
+    Producer({**config, "log_level": 0})
+    with pytest.raises(KafkaException):
+        Producer({"max.request.size": "1000000"})
+    assert java.for_librdkafka("max.request.size") == "message.max.bytes"
+    assert java.for_librdkafka("max.block.ms") is None
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({}, None),
+        ({"acks": "-1", "retries": "3"}, None),
+        ({"acks": "1"}, "`acks: 1`"),
+        ({"retries": "0"}, "`retries: 0`"),
+        ({"max.in.flight.requests.per.connection": "6"}, "6 requests"),
+    ],
+)
+def test_what_keeps_a_producer_from_being_idempotent(
+    properties: dict[str, str], problem: str | None
+) -> None:
+    found = java.idempotence_fault(properties)
+    assert (found is None) if problem is None else (problem in (found or ""))
+
+
+def test_settings_of_topics_are_by_allow_list_too() -> None:
+    assert java.topic_config_fault({"retention.ms": "1"}) is None
+    assert "did you mean `retention.ms`" in (java.topic_config_fault({"retention.m": "1"}) or "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.definitions import CONSOLE, SINK, SOURCE, below, faults, kafka, planned, steps
 
-from headrace.plan.promises import AT_LEAST_ONCE, EXACTLY_ONCE
+from headrace.plan.promises import AT_LEAST_ONCE, EXACTLY_ONCE, NOTHING
 from headrace.plan.stages import EnsureTopic, Plan
 
 DELTA = "sink:\n  connector_type: delta\n  path: table\n"
@@ -23,7 +23,7 @@ def shape(plan: Plan) -> list[tuple[str, str]]:
 
 def test_a_row_wise_pipeline_is_one_query_that_sets_bad_records_aside(tmp_path: Path) -> None:
     plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source WHERE amount > 0"), SINK)
-    assert shape(plan) == [("main", "Read Decode Apply SetAside Write")]
+    assert shape(plan) == [("main", "Read Decode Apply Refuse SetAside Write")]
     query = plan.queries[0]
     assert query.carried
     assert query.transforms[0].carried
@@ -109,6 +109,57 @@ def test_topics_are_ensured_before_anything_runs(tmp_path: Path) -> None:
     }
 
 
+def test_topics_to_make_have_the_shape_that_the_sink_asks_for(tmp_path: Path) -> None:
+    wanted = "{partitions: 6, replication_factor: 3, config: {retention.ms: 1000}}"
+    plan = planned(tmp_path, SOURCE, SINK, f"  create_topics: {wanted}\n")
+    made = EnsureTopic(
+        *("out", "localhost:9092", "written by `sink`", True), 6, 3, (("retention.ms", "1000"),)
+    )
+    assert made in plan.prepare
+
+
+def test_topics_of_rows_are_ensured_as_far_as_they_have_names(tmp_path: Path) -> None:
+    sink = SINK.replace("topic: out", "topic: '${name}'\n  allowed_topics: [a, b, c.*]")
+    plan = planned(tmp_path, SOURCE, sink)
+    written = [stage.topic for stage in plan.prepare if stage.purpose == "written by `sink`"]
+    assert written == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sink", "carried"),
+    [
+        ({}, "", (True, 16384)),
+        ({}, "  partition: id\n", (True, 0)),
+        ({"bad_data": "skip"}, "", (False, 0)),
+        ({"bad_data": "fail"}, "", (False, 0)),
+    ],
+)
+def test_rows_carry_their_record_only_where_it_may_become_a_letter(
+    tmp_path: Path, options: dict[str, object], sink: str, carried: tuple[bool, int]
+) -> None:
+    plan = planned(tmp_path, below("source", kafka("orders", **options)), SINK, sink)
+    (decode,) = plan.queries[0].decodes
+    assert (decode.originals, decode.least) == carried
+
+
+def test_every_query_sets_aside_what_its_own_sink_refuses(tmp_path: Path) -> None:
+    sinks = "sinks:\n" + "".join(
+        f"  {name}: {{connector_type: kafka, topic: {name}, from: {table}}}\n"
+        for name, table in (("a", "step_1"), ("b", "source"))
+    )
+    plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), sinks)
+    assert [query.aside and query.aside.beside for query in plan.queries] == ["a", "b"]
+    assert [query.decodes[0].keeps_bad for query in plan.queries] == [True, False]
+    letters = [promise for promise in plan.promises if "dead letters" in promise.target]
+    assert len(letters) == 1
+
+
+@pytest.mark.parametrize(("acks", "kept"), [("all", AT_LEAST_ONCE), ("1", NOTHING), ("0", NOTHING)])
+def test_a_sink_that_does_not_wait_promises_nothing(tmp_path: Path, acks: str, kept: str) -> None:
+    plan = planned(tmp_path, SOURCE, SINK, f"  acks: {acks}\n  idempotence: false\n")
+    assert plan.promises[0].kept == kept
+
+
 def test_several_topics_have_one_topic_of_dead_letters(tmp_path: Path) -> None:
     source = below("source", kafka()).replace("topic: orders", "topics: [a, b]")
     plan = planned(tmp_path, "pipeline: shop\n", source, SINK)
@@ -122,7 +173,7 @@ def test_several_topics_have_one_topic_of_dead_letters(tmp_path: Path) -> None:
     [
         ("stream", SINK, AT_LEAST_ONCE),
         ("stream", DELTA, EXACTLY_ONCE),
-        ("batch", DELTA, AT_LEAST_ONCE),
+        ("batch", DELTA, EXACTLY_ONCE),
         ("stream", CONSOLE, AT_LEAST_ONCE),
     ],
 )

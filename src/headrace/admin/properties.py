@@ -42,7 +42,15 @@ _CONSUMER = """
 ALLOWED = frozenset(f"{_CONNECTION} {_LOGIN} {_PRODUCER} {_CONSUMER}".split())
 
 # Names that the Java client has for the same thing, for those who come from there.
-JAVA_NAMES = {"max.request.size": "message.max.bytes", "fetch.max.wait.ms": "fetch.wait.max.ms"}
+JAVA_NAMES = {
+    "compression.gzip.level": "compression.level",
+    "compression.lz4.level": "compression.level",
+    "compression.zstd.level": "compression.level",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
 
 # A user's property wins over what a function sets, so what one promises by these is not for users:
 # where it begins to read, and that it moves nobody's position.

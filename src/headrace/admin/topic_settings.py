@@ -48,6 +48,11 @@ def read(cluster: Cluster, topic: str) -> list[Setting]:
     return sorted(map(_setting, entries.values()), key=lambda setting: setting.name)
 
 
+def value(cluster: Cluster, topic: str, name: str) -> str | None:
+    """One setting of a topic as it is in force; None for a name that it has not."""
+    return next((each.value for each in read(cluster, topic) if each.name == name), None)
+
+
 def change(
     cluster: Cluster,
     topic: str,

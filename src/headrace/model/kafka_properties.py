@@ -1,13 +1,16 @@
-"""Kafka client properties that a pipeline may set under `properties:`, by an allow-list.
+"""Kafka properties that a pipeline may set: of clients under `properties:`, and of new topics.
 
-Nothing on the list names a class, a module, a file or an address. Names are those of the Java
-client, which is what Spark runs. What Headrace or Spark decides itself is refused with the option
-to use.
+Allow-lists: nothing on them names a class, a module, a file or an address. Names are those of the
+Java client, which is what Spark runs; `for_librdkafka` gives the same settings to the other client.
+What Headrace or Spark decides itself is refused with the option to use.
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+
+from headrace.admin.properties import JAVA_NAMES
 
 _CONNECTION = frozenset(
     {
@@ -56,6 +59,43 @@ PRODUCER = _CONNECTION | {
     "retries",
 }
 
+# Options of the Kafka sink that are properties of its producer.
+PRODUCER_OPTIONS = {
+    "acks": "acks",
+    "idempotence": "enable.idempotence",
+    "compression": "compression.type",
+    "linger_ms": "linger.ms",
+    "batch_bytes": "batch.size",
+    "retries": "retries",
+    "delivery_timeout_ms": "delivery.timeout.ms",
+    "max_request_bytes": "max.request.size",
+}
+DEFAULT_MAX_REQUEST = 1_048_576
+DEFAULT_REQUEST_TIMEOUT_MS = 30_000
+
+TOPIC = frozenset(
+    {
+        "cleanup.policy",
+        "compression.type",
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.ms",
+    }
+)
+
+# What librdkafka has not: it does not block, and its buffer is not one of memory.
+_ONLY_JAVA = {"buffer.memory", "max.block.ms", "socket.connection.setup.timeout.max.ms"}
+
 _INSTEAD = {
     "auto.offset.reset": "use the option `auto_offset_reset`",
     "bootstrap.servers": "use the option `bootstrap_server`",
@@ -74,6 +114,27 @@ def consumer_fault(properties: dict[str, str]) -> str | None:
 
 def producer_fault(properties: dict[str, str]) -> str | None:
     return _fault(properties, PRODUCER)
+
+
+def topic_config_fault(config: dict[str, str]) -> str | None:
+    return _fault(config, TOPIC)
+
+
+def for_librdkafka(name: str) -> str | None:
+    """A property of the Java producer as librdkafka calls it; None for one that it has not."""
+    return None if name in _ONLY_JAVA else JAVA_NAMES.get(name, name)
+
+
+def idempotence_fault(producer: Mapping[str, str]) -> str | None:
+    """Why a producer with these properties cannot be idempotent."""
+    if producer.get("acks", "all") not in ("all", "-1"):
+        return f"`acks: {producer['acks']}` cannot be idempotent, as no retry would be recognised"
+    if producer.get("retries") == "0":
+        return "`retries: 0` cannot be idempotent, as there is nothing to recognise"
+    flying = producer.get("max.in.flight.requests.per.connection", "5")
+    if flying.isdigit() and int(flying) > 5:
+        return f"{flying} requests in flight cannot be idempotent; 5 are the most"
+    return None
 
 
 def _fault(properties: dict[str, str], allowed: frozenset[str]) -> str | None:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from headrace.errors import TooManyBadRecords
 from headrace.formats import deadletter
 from headrace.formats.carried import COLUMN, IS_BAD, IS_NOT_BAD, IS_TOMBSTONE
+from headrace.model.kafka_properties import DEFAULT_MAX_REQUEST
 from headrace.plan.stages import Query, SetAside, Write
 from headrace.runtime import failures, rows
 from headrace.runtime.failpoints import reach
-from headrace.sinks.kafka import KafkaSink, send
+from headrace.sinks.kafka import MAX_REQUEST, SERVERS, KafkaSink, send
 from headrace.sinks.writer import Batch
 
 if TYPE_CHECKING:
@@ -31,24 +32,30 @@ if TYPE_CHECKING:
 def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> None:
     """Write a batch whole; returns when every target has acknowledged it."""
     aside = query.aside
-    with _kept(batch_rows, _jobs(query) > 1) as kept:
+    with _kept(batch_rows, jobs(query) > 1) as kept:
         if aside is not None and aside.limit is not None:
             _refuse_too_many(aside, kept)  # 1
         if aside is not None and aside.alone:
-            _write_aside(aside, pipeline, kept)  # 2
+            write_aside(aside, pipeline, kept)  # 2
             reach("write.aside")
         for stage in query.writes:
-            _write_sink(query, stage, pipeline, kept, batch)  # 3
+            write_sink(query, stage, pipeline, kept, batch)  # 3
             reach("write.sink")
     reach("write.done")
 
 
-def _jobs(query: Query) -> int:
+def jobs(query: Query) -> int:
     """How many Spark jobs will read the batch."""
     aside = query.aside
+    naming = sum(_names_topics(stage) for stage in query.writes)
     if aside is None:
-        return len(query.writes)
-    return len(query.writes) + aside.alone + (aside.limit is not None)
+        return len(query.writes) + naming
+    return len(query.writes) + naming + aside.alone + (aside.limit is not None)
+
+
+def _names_topics(stage: Write) -> bool:
+    """Whether the topics of its rows are asked for before they are written."""
+    return isinstance(stage.sink, KafkaSink) and stage.sink.open_ended
 
 
 @contextlib.contextmanager
@@ -77,21 +84,24 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
         raise TooManyBadRecords(aside.source.name, count, aside.limit, example)
 
 
-def _write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
+def write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
     assert aside.topic is not None
     letters = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
     servers = aside.source.bootstrap or ""
+    settings = {SERVERS: servers, MAX_REQUEST: str(max(aside.largest, DEFAULT_MAX_REQUEST))}
     try:
-        send(rows.bad(kept), letters, {"kafka.bootstrap.servers": servers})
+        send(rows.bad(kept), letters, settings)
     except Exception as error:
         raise failures.translate(
             error, f"writing dead letters to {aside.topic}", servers
         ) from error
 
 
-def _write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch: Batch) -> None:
+def write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch: Batch) -> None:
     sink, aside = stage.sink, query.aside
     try:
+        if isinstance(sink, KafkaSink) and sink.open_ended:
+            sink.ensure_topics(rows.good(kept) if query.carried else kept)
         if isinstance(sink, KafkaSink) and query.carried:
             _send(sink, aside, pipeline, kept)
         elif query.carried:
@@ -108,14 +118,19 @@ def _write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batc
 def _send(sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFrame) -> None:
     """The rows of a sink with its tombstones, and with the dead letters where they go beside."""
     cases = [(IS_TOMBSTONE, sink.tombstone())]
+    largest = 0
     if aside is not None and aside.beside == sink.name and aside.topic is not None:
         cases.append((IS_BAD, deadletter.expressions(aside.topic, pipeline, aside.source.reason)))
+        largest = aside.largest
     else:
         kept = kept.where(IS_NOT_BAD)
-    good = sink.expressions([column for column in kept.columns if column != COLUMN])
-    sink.send(kept, {name: _choice(cases, name, good[name]) for name in good})
+    good = sink.guarded(kept)
+    sink.send(kept, {name: _choice(cases, name, good[name]) for name in good}, largest)
 
 
 def _choice(cases: list[tuple[str, dict[str, str]]], name: str, otherwise: str) -> str:
-    whens = " ".join(f"WHEN {condition} THEN {columns[name]}" for condition, columns in cases)
+    # Letters and tombstones have neither a partition nor a time of their own.
+    whens = " ".join(
+        f"WHEN {condition} THEN {columns.get(name, 'NULL')}" for condition, columns in cases
+    )
     return f"CASE {whens} ELSE {otherwise} END"

@@ -1,153 +1,296 @@
-"""The Kafka sink: each row as a JSON record, by Spark's own Kafka writer.
+"""The Kafka sink: each row as a record of a topic, by Spark's Kafka writer or by our own.
 
-`expressions` gives the columns of that writer as SQL, so that dead letters can travel in the same
-job.
+The parts: `kafka_options` what can be asked for, `kafka_checks` what can be wrong with it,
+`kafka_messages` the SQL that makes messages of rows, `kafka_refusals` which rows cannot be written,
+`kafka_producer` the writer of our own. Here is what holds them together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.formats.carried import COLUMN
 from headrace.model import pipeline as model
-from headrace.model.kafka_properties import producer_fault
-from headrace.model.names import servers_fault, topic_fault
-from headrace.model.query import Query
-from headrace.model.schema import literal, quote
-from headrace.sinks.writer import Batch, SinkContext, column_twice
+from headrace.model.kafka_properties import (
+    DEFAULT_MAX_REQUEST,
+    DEFAULT_REQUEST_TIMEOUT_MS,
+    PRODUCER_OPTIONS,
+    for_librdkafka,
+)
+from headrace.sinks import (
+    kafka_checks,
+    kafka_messages,
+    kafka_producer,
+    kafka_refusals,
+    kafka_topics,
+)
+from headrace.sinks.kafka_messages import Messages
+from headrace.sinks.kafka_options import SPEC
+from headrace.sinks.kafka_refusals import Refusal, TopicFacts
+from headrace.sinks.writer import Batch, SinkContext
 from headrace.spans import Diagnostic
-from headrace.spec import Option, Options, Setting, Spec, Type
+from headrace.spec import Options, Setting, Spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    from headrace.admin.client import Cluster
+
+SERVERS = "kafka.bootstrap.servers"
+MAX_REQUEST = "kafka.max.request.size"
+LARGE_RECORD = 16 * 1024
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """How a topic is made; a count that is None is the brokers' own default."""
+
+    partitions: int | None = None
+    replication: int | None = None
+    config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class KafkaSink:
+    """A sink of the model with its decisions made.
+
+    `cluster` and what it says of its topics, the `facts`, are known when a run begins.
+    """
+
     sink: model.Sink
     context: SinkContext
+    facts: Mapping[str, TopicFacts] = field(default_factory=dict)
+    cluster: Cluster | None = field(default=None, compare=False, repr=False)
 
     CARRIED: ClassVar[bool] = False
     REPLAY_SAFE: ClassVar[bool] = False
-    SPEC: ClassVar[Spec] = Spec(
-        "sink",
-        "kafka",
-        "Rows as JSON records of a Kafka topic.",
-        (
-            Option(
-                "bootstrap_server",
-                Type.TEXT,
-                "Where to find the cluster. Default: the first that the pipeline names.",
-                aliases=("bootstrap_servers",),
-                example="localhost:9092",
-                validate=servers_fault,
-            ),
-            Option(
-                "topic",
-                Type.TEXT,
-                "The topic to write.",
-                required=True,
-                example="orders.clean",
-                validate=topic_fault,
-            ),
-            Option(
-                "key",
-                Type.TEXT,
-                "The record's key: a column or an expression, written as text. Rows with the same "
-                "key stay in order. Default: no key.",
-                example="customer",
-            ),
-            Option(
-                "create_topic",
-                Type.FLAG,
-                "Make the topic, with the broker's defaults, when it does not exist.",
-                default=True,
-            ),
-            Option(
-                "properties",
-                Type.PROPERTIES,
-                "Properties of Kafka's producer.",
-                default={},
-                example='{"compression.type": "zstd"}',
-                validate=producer_fault,
-            ),
-        ),
-    )
+    SPEC: ClassVar[Spec] = SPEC
 
     @staticmethod
     def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:
-        yield from column_twice(options, columns)
-        if "key" not in options or options["key"] is None:
-            return
-        # Checked as it will be used, in a query of its own.
-        lead = "SELECT CAST("
-        text = f"{lead}{options['key']} AS STRING) FROM input"
-        query, faults = Query.parse(text, options.at("key"), len(lead), len(options["key"]))
-        yield from faults
-        if query is None:
-            return
-        if not query.rowwise or len(query.tree.selects) != 1:
-            message = "`key` must be one column, or an expression of a row"
-            yield Diagnostic("BAD_VALUE", message, options.at("key"))
-        elif columns is not None:
-            yield from query.unknown_columns({"input": columns}, "of the rows of this sink")
+        yield from kafka_checks.faults(options, columns)
 
     @property
     def name(self) -> str:
         return self.sink.name
 
     @property
+    def options(self) -> Options:
+        return self.sink.options
+
+    @property
     def topic(self) -> str:
-        return str(self.sink.options["topic"])
+        """Its name, or what makes the name for each row."""
+        return str(self.options["topic"])
+
+    @property
+    def per_row(self) -> bool:
+        """Whether rows name their topic."""
+        return kafka_topics.is_per_row(self.topic)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it may write to, as far as they have names."""
+        allowed: tuple[str, ...] = self.options["allowed_topics"] if self.per_row else (self.topic,)
+        return tuple(name for name in allowed if not kafka_topics.is_pattern(name))
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether a row may name a topic that is not among `topics`."""
+        return self.per_row and any(map(kafka_topics.is_pattern, self.options["allowed_topics"]))
+
+    @property
+    def new_topic(self) -> NewTopic | None:
+        """How a missing topic is made; None if it is not."""
+        wanted = self.options["create_topic"]
+        if not isinstance(wanted, Options):
+            return NewTopic() if wanted else None
+        config = tuple(sorted(wanted["config"].items()))
+        return NewTopic(wanted["partitions"], wanted["replication_factor"], config)
 
     @property
     def bootstrap(self) -> str:
         # That there is one of both has been checked.
-        return str(self.sink.options["bootstrap_server"] or self.context.bootstrap)
+        return str(self.options["bootstrap_server"] or self.context.bootstrap)
 
     @property
     def target(self) -> str:
-        return f"Kafka topic {self.topic} at {self.bootstrap}"
+        what = f"the topic {self.topic} of each row" if self.per_row else f"topic {self.topic}"
+        return f"Kafka {what} at {self.bootstrap}"
+
+    @property
+    def writer(self) -> str:
+        """`spark` or `arrow`."""
+        return self.options["writer"] or ("arrow" if self.options["timestamp"] else "spark")
+
+    @property
+    def by(self) -> str:
+        """Which writer, and why, in words."""
+        if self.writer == "spark":
+            return "by Spark's writer"
+        return "by Headrace's writer" + ("" if "writer" in self.options else ", which sets times")
+
+    @property
+    def may_lose(self) -> str | None:
+        """Why a record that counts as written may be gone."""
+        acks = self._producer.get("acks", "all")
+        if acks == "0":
+            return "with `acks: 0` nobody confirms that a record has arrived"
+        return "with `acks: 1` a record is lost with its leader" if acks == "1" else None
+
+    @property
+    def refused_for(self) -> str:
+        """What may be wrong with a row, in words."""
+        options = self.options
+        reasons = [
+            *(["its topic is not allowed"] if self.per_row else []),
+            *(["its partition does not exist"] if options["partition"] else []),
+            *(["its time is none"] if options["timestamp"] else []),
+            f"its message is larger than {self.max_request} bytes or than the topic takes",
+        ]
+        return ", ".join(reasons)
+
+    @property
+    def least_refused(self) -> int:
+        """How large a record is at least whose row may be refused; smaller ones need not be kept.
+
+        A small record can become a message that is too large, too. That is the definition's fault
+        rather than the record's, and stops the pipeline.
+        """
+        options = self.options
+        any_size = self.per_row or options["partition"] or options["timestamp"]
+        return 0 if any_size else LARGE_RECORD
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether its messages tell of the source's record, so that rows must carry it."""
+        return kafka_messages.needs_record(self.options)
+
+    @property
+    def max_request(self) -> int:
+        """The largest message that its producer sends."""
+        return int(self._producer.get("max.request.size", DEFAULT_MAX_REQUEST))
+
+    @property
+    def _producer(self) -> dict[str, str]:
+        """Properties of the producer that the definition sets, in the Java client's names."""
+        return {each.name.removeprefix("kafka."): each.value for each in self._properties()}
 
     def settings(self) -> tuple[Setting, ...]:
-        options = self.sink.options
-        servers = options.setting("kafka.bootstrap.servers", "bootstrap_server", self.bootstrap)
+        options = self.options
+        servers = options.setting(SERVERS, "bootstrap_server", self.bootstrap)
         if "bootstrap_server" not in options:
             servers = replace(servers, origin="the first bootstrap_server of the pipeline")
+        return (servers, *self._properties())
+
+    def _properties(self) -> Iterator[Setting]:
+        options = self.options
         own: Mapping[str, str] = options["properties"]
+        for option, name in PRODUCER_OPTIONS.items():
+            if options[option] is not None and name not in own:
+                value = options[option]
+                shown = str(value).lower() if isinstance(value, bool) else value
+                yield options.setting(f"kafka.{name}", option, shown)
+        limit = options["delivery_timeout_ms"]
+        rest = limit and limit - int(options["linger_ms"] or own.get("linger.ms", 0))
+        # The client refuses to give a record less time than it gives a single request.
+        if rest and rest < DEFAULT_REQUEST_TIMEOUT_MS and "request.timeout.ms" not in own:
+            yield options.setting("kafka.request.timeout.ms", "delivery_timeout_ms", max(rest, 1))
         where = f"properties ({options.at('properties')})"
-        return (servers, *(Setting(f"kafka.{name}", own[name], where) for name in own))
+        yield from (Setting(f"kafka.{name}", own[name], where) for name in own)
+
+    # SQL for its messages; needs no Spark.
+
+    def messages(self, columns: list[str]) -> Messages:
+        own = tuple(column for column in columns if column != COLUMN)
+        return Messages(self.options, self.context.pipeline, self.name, own)
 
     def expressions(self, columns: list[str]) -> dict[str, str]:
         """The writer's columns, as SQL over rows with these columns."""
-        body = ", ".join(quote(column) for column in columns)
-        key = self.sink.options["key"]
-        return {
-            "topic": literal(self.topic),
-            "key": f"CAST(CAST({key} AS STRING) AS BINARY)" if key else "CAST(NULL AS BINARY)",
-            "value": f"CAST(to_json(struct({body}), map('ignoreNullFields', 'false')) AS BINARY)",
-            "headers": f"CAST(NULL AS {HEADERS})",
-        }
+        return self.messages(columns).expressions()
 
     def tombstone(self) -> dict[str, str]:
         """The same for a tombstone, which keeps the key of its record."""
-        return {
-            "topic": literal(self.topic),
-            "key": f"{COLUMN}.key",
-            "value": "CAST(NULL AS BINARY)",
-            "headers": f"{COLUMN}.headers",
-        }
+        return kafka_messages.tombstone(self.topic)
+
+    # From here on a cluster or Spark is needed; all of it runs on the driver.
+
+    def refusing(self, rows: DataFrame, letters: bool) -> DataFrame:
+        """Rows with the hidden column, of which those that it cannot write are bad records now."""
+        return kafka_refusals.refusing(rows, self._refusals(rows), self.per_row, letters)
+
+    def guarded(self, rows: DataFrame) -> dict[str, str]:
+        """As `expressions`, ending the query at a row that cannot be written."""
+        found = self.expressions(rows.columns)
+        carried = COLUMN in rows.columns
+        value = kafka_refusals.guarded(found["value"], self._refusals(rows), carried)
+        return {**found, "value": value}
+
+    def _refusals(self, rows: DataFrame) -> list[Refusal]:
+        compressed = self._producer.get("compression.type", "none") != "none"
+        limits = kafka_refusals.Limits(self.max_request, compressed, self.facts)
+        return kafka_refusals.find(self.messages(rows.columns), limits, rows)
+
+    def at(self, cluster: Cluster) -> KafkaSink:
+        """The same sink with what the cluster says of its topics."""
+        from headrace.admin import topic_settings, topics
+
+        facts = {}
+        for name in self.topics:
+            limit = topic_settings.value(cluster, name, "max.message.bytes")
+            partitions = len(topics.describe(cluster, name).partitions)
+            facts[name] = TopicFacts(partitions, int(limit or DEFAULT_MAX_REQUEST))
+        return replace(self, facts=facts, cluster=cluster)
+
+    def ensure_topics(self, rows: DataFrame) -> None:
+        """Make the topics that these good rows name, before any of them is written."""
+        from headrace.admin import topics
+
+        cluster = self.cluster
+        assert cluster is not None  # a run has begun
+        named = rows.selectExpr(f"{kafka_topics.sql(self.topic)} AS topic").distinct().collect()
+        existing = set(topics.names(cluster))
+        allowed = self.options["allowed_topics"]
+        for name in sorted(row["topic"] for row in named if row["topic"] is not None):
+            if name not in existing and kafka_topics.allows(allowed, name):
+                self._make(cluster, name)
+
+    def _make(self, cluster: Cluster, name: str) -> None:
+        from headrace.admin import topics
+
+        new = self.new_topic
+        if new is None:
+            raise topics.unknown(cluster, name)
+        topics.ensure(cluster, name, new.partitions, new.replication, dict(new.config))
 
     def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        self.send(rows, self.expressions(rows.columns))
+        self.send(rows, self.guarded(rows))
 
-    def send(self, rows: DataFrame, expressions: Mapping[str, str]) -> None:
-        """As the function of that name, to this sink's cluster."""
-        send(rows, expressions, {setting.name: setting.value for setting in self.settings()})
+    def send(self, rows: DataFrame, expressions: Mapping[str, str], largest: int = 0) -> None:
+        """As the function of that name, to this sink's cluster, and by its writer.
+
+        `largest` is how large a message must be allowed, where some are not the sink's own.
+        """
+        settings = {setting.name: setting.value for setting in self.settings()}
+        if largest > self.max_request:
+            settings[MAX_REQUEST] = str(largest)
+        if self.writer == "spark":
+            send(rows, expressions, settings)
+        else:
+            kafka_producer.send(rows, expressions, self._for_librdkafka(settings))
+
+    def _for_librdkafka(self, settings: Mapping[str, str]) -> dict[str, str]:
+        named = {
+            for_librdkafka(name.removeprefix("kafka.")): value for name, value in settings.items()
+        }
+        found = {name: value for name, value in named.items() if name is not None}
+        # A batch that is too large for its topic would be refused with all that is in it.
+        room = min((facts.max_bytes for facts in self.facts.values()), default=None)
+        if room is not None and "batch.size" not in found:
+            found["batch.size"] = str(min(room, DEFAULT_MAX_REQUEST))
+        return found
 
 
 def send(rows: DataFrame, expressions: Mapping[str, str], settings: Mapping[str, str]) -> None:

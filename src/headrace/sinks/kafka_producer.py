@@ -1,0 +1,167 @@
+"""Headrace's own Kafka writer: messages made in the JVM, sent by librdkafka in Python workers.
+
+It can do what Spark's writer cannot: set the time of a record, and name what the broker refused.
+`send` runs on the driver; `Outbox` on the executors, one for each task. Rows cross over as Arrow
+batches. A task ends when the broker has acknowledged all of its messages, or fails.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import KafkaError, Message
+    from pyspark.sql import DataFrame
+
+# What a task fails with when a message was not delivered; the rest of the text is JSON.
+NOT_DELIVERED = "HEADRACE_NOT_DELIVERED "
+
+# Keys land where the Java client would put them, and success is silence: what has left the queue
+# without a report was acknowledged.
+FIXED: dict[str, Any] = {
+    "partitioner": "murmur2_random",
+    "delivery.report.only.error": True,
+    "log_level": 0,
+}
+
+_CHUNK = 1000
+_MOST_WAITING = 50_000
+_MOST_BYTES = 64 * 1024 * 1024
+_POLL_SECONDS = 0.05
+
+
+def send(rows: DataFrame, expressions: Mapping[str, str], config: Mapping[str, str]) -> int:
+    """Write what `expressions` make of `rows`; how many, when all of them are acknowledged.
+
+    `config` are librdkafka's properties. A task that Spark runs again writes its messages again.
+    """
+    from pyspark import cloudpickle
+
+    messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
+    settings = {**config, **FIXED}
+    # Workers need no Headrace; nothing here may use other parts of it.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+
+    def deliver(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        outbox = Outbox(settings)
+        for batch in batches:
+            outbox.send(batch)
+        yield pa.RecordBatch.from_pydict({"written": [outbox.finish()]})
+
+    sent = messages.mapInArrow(deliver, "written BIGINT").collect()
+    return sum(row["written"] for row in sent)
+
+
+class NotDelivered(Exception):
+    """A message that the broker did not take; the text is what the driver makes an error of."""
+
+    def __init__(self, topic: str, error: KafkaError) -> None:
+        facts = {"topic": topic, "code": error.code(), "reason": error.str()}
+        super().__init__(NOT_DELIVERED + json.dumps(facts))
+
+
+class Outbox:
+    """The messages of one task, from the first to the last acknowledgement, in their order.
+
+    `send` may return before anything is written; only `finish` says that all is.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        from confluent_kafka import Producer
+
+        self._producer = Producer({**config, "error_cb": self._trouble})
+        self._failure: NotDelivered | None = None
+        self._sent = 0
+        self._bytes = 0
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Queue a batch whose columns are those of `expressions`; waits while the queue is full."""
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        for start in range(0, batch.num_rows, _CHUNK):
+            end = min(start + _CHUNK, batch.num_rows)
+            self._send_chunk({name: column[start:end] for name, column in columns.items()})
+
+    def finish(self) -> int:
+        """Wait for the last acknowledgement; how many messages were written."""
+        while self._producer.flush(_POLL_SECONDS):
+            self._raise_failure()
+        self._raise_failure()
+        return self._sent
+
+    def _send_chunk(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        count = len(columns["topic"])
+        self._await_room()
+        if any(columns["headers"]):
+            self._one_by_one(columns)
+        else:
+            self._together(columns)
+        self._sent += count
+        self._bytes += sum(len(value) for value in columns["value"] if value is not None)
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def _one_by_one(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        from confluent_kafka import KafkaException
+
+        headers = columns["headers"]
+        for number, (topic, message) in enumerate(_messages(columns)):
+            listed = [(each["key"], each["value"]) for each in headers[number] or ()]
+            try:
+                self._producer.produce(
+                    topic, headers=listed, on_delivery=self._undelivered, **message
+                )
+            except KafkaException as refused:
+                raise NotDelivered(topic, refused.args[0]) from refused
+
+    def _together(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        by_topic: dict[str, list[dict[str, Any]]] = {}
+        for topic, message in _messages(columns):
+            by_topic.setdefault(topic, []).append(message)
+        for topic, messages in by_topic.items():
+            queued = self._producer.produce_batch(topic, messages, on_delivery=self._undelivered)
+            if queued < len(messages):
+                refused = next(each["_error"] for each in messages if "_error" in each)
+                raise NotDelivered(topic, refused)
+
+    def _await_room(self) -> None:
+        """The queue is never full: librdkafka would refuse messages, and so change their order."""
+        while len(self._producer) > _MOST_WAITING:
+            self._producer.poll(_POLL_SECONDS)
+            self._raise_failure()
+        while self._bytes > _MOST_BYTES and len(self._producer):
+            self._producer.poll(_POLL_SECONDS)
+            self._raise_failure()
+        if not len(self._producer):
+            self._bytes = 0
+
+    def _undelivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = NotDelivered(message.topic() or "", error)
+
+    def _trouble(self, error: KafkaError) -> None:
+        """A login that is refused will be refused for as long as messages may wait."""
+        from confluent_kafka import KafkaError
+
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+            self._failure = self._failure or NotDelivered("", error)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _messages(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each topic with its message; what is NULL is left to the producer."""
+    optional = [name for name in ("partition", "timestamp") if name in columns]
+    for number, topic in enumerate(columns["topic"]):
+        message = {"value": columns["value"][number], "key": columns["key"][number]}
+        for name in optional:
+            if columns[name][number] is not None:
+                message[name] = columns[name][number]
+        yield topic, message

@@ -1,0 +1,97 @@
+"""How large a row's message will be, and how large it may be, as Kafka counts.
+
+The Java client refuses what exceeds its `max.request.size` by an upper bound of its own; a broker
+refuses a batch of one record that exceeds the topic's `max.message.bytes`. Both are a constant more
+than what is counted here: key, value and headers with their lengths. Counting needs the encoded
+value, so rows are first held against a bound that costs nothing (`at_most`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.model.kafka_properties import DEFAULT_MAX_REQUEST
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+_BATCH = 61  # bytes before the first record of a batch
+_CLIENT_RECORD = 21  # what the Java client adds at most for a record
+_RECORD = 3  # attributes, and differences of time and offset that are 0
+_LONGEST = 5  # bytes of a length
+# More than any number, date or time has as JSON, its comma included.
+_SCALAR = 64
+# A character of text is at most six in JSON; three bytes make four of BASE64.
+_TEXT, _BINARY = 6, 2
+
+
+def largest(client: int | None, topic: int | None) -> int:
+    """The most that key, value and headers may come to; `topic` is None where nothing limits it."""
+    fits = (client or DEFAULT_MAX_REQUEST) - _BATCH - _CLIENT_RECORD
+    return fits if topic is None else min(fits, _single_record(topic))
+
+
+def _single_record(topic: int) -> int:
+    rest = topic - _BATCH
+    return next((rest - n - _RECORD for n in range(1, 6) if _length(rest - n) <= n), 0)
+
+
+def _length(number: int) -> int:
+    """How many bytes Kafka writes a length with."""
+    return next((n for n, end in enumerate(_LENGTHS, 1) if number < end), _LONGEST)
+
+
+_LENGTHS = (1 << 6, 1 << 13, 1 << 20, 1 << 27)
+
+
+def counted(key: str, value: str, headers: str | None) -> str:
+    """SQL for the size of a message, given SQL for its parts, which are evaluated for it."""
+    return f"({_part(key)} + {_part(value)} + {_headers(headers)})"
+
+
+def at_most(
+    texts: Iterable[str], columns: Sequence[tuple[str, str, DataType]], headers: str | None
+) -> str | None:
+    """SQL for a bound of the size, without encoding the value; None where there is none.
+
+    `texts` are what is written as it is; `columns` are those of the JSON object, each with its
+    name, SQL and type.
+    """
+    found = [_bound(column, kind) for _, column, kind in columns]
+    if any(bound is None for bound in found):
+        return None
+    names = sum(_TEXT * len(name.encode()) + 4 for name, _, _ in columns)
+    fixed = f"{2 * _LONGEST + 2 + names}L"
+    sizes = [f"coalesce(octet_length({text}), 0)" for text in texts]
+    return f"({' + '.join([fixed, *sizes, *filter(None, found), _headers(headers)])})"
+
+
+def _bound(column: str, kind: DataType) -> str | None:
+    from pyspark.sql import types as t
+
+    if isinstance(kind, t.StringType):
+        return f"{_TEXT}L * coalesce(octet_length({column}), 0) + 6"
+    if isinstance(kind, t.BinaryType):
+        return f"{_BINARY}L * coalesce(octet_length({column}), 0) + 8"
+    if isinstance(kind, t.NumericType | t.BooleanType | t.DateType | t.TimestampType):
+        return f"{_SCALAR}"
+    return None
+
+
+def _headers(headers: str | None) -> str:
+    if headers is None:
+        return "1"
+    each = f"s + {_part('h.key')} + {_part('h.value')}"
+    count = f"coalesce(size({headers}), 0)"
+    return f"({_length_sql(count)} + coalesce(aggregate({headers}, 0, (s, h) -> {each}), 0))"
+
+
+def _part(sql: str) -> str:
+    size = f"octet_length({sql})"
+    return f"coalesce({_length_sql(size)} + {size}, 1)"
+
+
+def _length_sql(size: str) -> str:
+    cases = " ".join(f"WHEN {size} < {end} THEN {n}" for n, end in enumerate(_LENGTHS, 1))
+    return f"CASE {cases} WHEN {size} IS NOT NULL THEN {_LONGEST} END"
