@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from unittest import mock
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import headrace
 from headrace.admin import topics
-from headrace.admin.client import Cluster, connect
+from headrace.admin.client import Cluster, Clusters, connect
 from headrace.admin.places import Earliest
 from headrace.admin.reading import Until, consume
 from headrace.admin.records import Record, produce
 from headrace.cluster.dev import DevCluster
 from headrace.errors import TooManyBadRecords
+from headrace.runtime.prepare import prepare
 from headrace.runtime.progress import Summary
 
 if TYPE_CHECKING:
@@ -76,19 +81,53 @@ class Place:
         ]
 
 
-@pytest.fixture
+class ScriptPlace(Place):
+    """The same, where the script of the code view is run in place of the pipeline."""
+
+    def run(self, name: str) -> Summary:
+        definition = headrace.load(self.folder / f"{name}.yaml")
+        script = self.folder / f"{name}_script.py"
+        script.write_text(definition.code(self._spark))
+        prepare(definition.plan, Clusters(), print)  # a script finds its topics there
+        arguments, sys.argv = sys.argv, [str(script), "--once"]
+        sys.path.insert(0, str(self.folder))
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except StreamingQueryException as error:
+            if "bad records" not in str(error):
+                raise
+            raise TooManyBadRecords("source", 0, 0, "") from error
+        finally:
+            sys.argv = arguments
+            sys.path.remove(str(self.folder))
+            sys.modules.pop("visits_steps", None)
+        return cast(Summary, _Uncounted())
+
+
+class _Uncounted:
+    """What a script says of its records: nothing."""
+
+    def __getattr__(self, _name: str) -> object:
+        return mock.ANY
+
+
+@pytest.fixture(params=[Place, ScriptPlace], ids=["run", "script"])
 def place(
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     kafka_cluster: DevCluster,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Place]:
+    monkeypatch.setenv("CHECKPOINTS", str(tmp_path / "checkpoints"))
+    monkeypatch.setenv("OFFSETS", str(tmp_path / "offsets"))
+    monkeypatch.setenv("SPARK_JARS", "")
     monkeypatch.setenv("HEADRACE_BOOTSTRAP_SERVER", kafka_cluster.bootstrap)
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("tables", "__pycache__"))
     cluster = connect(kafka_cluster.bootstrap)
     before = set(topics.names(cluster))
-    yield Place(folder, cluster, spark)
+    yield request.param(folder, cluster, spark)
     made = set(topics.names(cluster)) - before
     topics.delete(cluster, sorted(name for name in made if not name.startswith("__")))
 
@@ -205,6 +244,33 @@ def visits(place: Place) -> None:
     assert place.records("visits.dlq") == []
 
 
+def parcels(place: Place) -> None:
+    place.fill("parcels")
+    summary = place.run("parcels")
+    priced = [("P-1", "home", 450, 0), ("P-2", "near", 225, 1)]
+    assert place.rows("parcels.priced") == [
+        (
+            parcel,
+            {"parcel": parcel, "zone": zone, "cents": cents}
+            | {"at": f"2026-03-02T10:00:0{offset}.000Z", "record": f"parcels[0]@{offset}"},
+        )
+        for parcel, zone, cents, offset in priced
+    ]
+    lines = (place.folder / "data" / "parcels.jsonl").read_bytes().splitlines()
+    raised = "parcels_steps.price raised "
+    assert place.dead("parcels.dlq") == [
+        ("MISSING_FIELD", "without a value for: parcel", lines[5]),
+        ("PYTHON_ERROR", raised + "LookupError: no zone has the country ATLANTIS", lines[2]),
+        (
+            "PYTHON_ERROR",
+            raised + "TypeError: unsupported operand type(s) for *: 'int' and 'NoneType'",
+            lines[4],
+        ),
+    ]
+    # One of the six is neither written nor bad: the last step leaves it out.
+    assert (summary.records, summary.written, summary.bad) == (6, 2, 3)
+
+
 def sensors(place: Place) -> None:
     place.fill("sensors")
     summary = place.run("sensors")
@@ -229,13 +295,15 @@ def watch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.fill("orders")
     capsys.readouterr()
     place.run("watch")
+    if isinstance(place, ScriptPlace):
+        return  # Spark's own table, which Java prints
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     row = {"partition": 0, "offset": 3, "id": 1004, "customer": "C-20417", "status": "cancelled"}
     assert shown == [row]
 
 
 RUNS: dict[str, Callable[..., None]] = {
-    run.__name__: run for run in (orders, revenue, sales, visits, sensors, watch)
+    run.__name__: run for run in (orders, parcels, revenue, sales, visits, sensors, watch)
 }
 
 

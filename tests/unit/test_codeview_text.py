@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.codeview.recording import Code, Recorded, render
+from headrace.codeview.recording import Code, Recorded, render, secret_code
 from headrace.codeview.sql_text import pretty
 
 WORDS = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|[(),]|[^\s'`(),]+")
@@ -18,8 +20,24 @@ def words(sql: str) -> list[str]:
     return WORDS.findall(sql)
 
 
-def spark(said: list[Recorded] | None = None) -> Recorded:
-    return Recorded(("spark",), (said if said is not None else []).append)
+class Said:
+    """Notes of what is finished, with one secret."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def act(self, statement: Recorded) -> None:
+        self.statements.append(render(statement))
+
+    def embed(self, function: Callable[..., Any]) -> str:
+        return function.__name__
+
+    def hide(self, value: Any) -> Any:
+        return secret_code(value, {"hunter2": "PASSWORD"}) if isinstance(value, str) else value
+
+
+def spark(said: Said | None = None) -> Recorded:
+    return Recorded(("spark",), said or Said())
 
 
 EXPRESSIONS = st.recursive(
@@ -65,14 +83,22 @@ def test_calls_come_back_as_code() -> None:
 
 
 def test_what_acts_is_a_statement_and_what_describes_is_none() -> None:
-    said: list[Recorded] = []
+    said = Said()
     kept = spark(said).table("t").persist()
     kept.where("a > 1").write.format("delta").save("path")
     kept.unpersist()
-    assert [render(each) for each in said] == [
+    assert said.statements == [
         'spark.table("t").persist()',
         'spark.table("t").where("a > 1").write.format("delta").save("path")',
         'spark.table("t").unpersist()',
+    ]
+
+
+def test_a_secret_is_read_from_the_environment() -> None:
+    reader = spark().read.options(password="hunter2", url="db://me:hunter2@db")
+    assert render(reader).splitlines()[1:3] == [
+        """    spark.read.option("password", os.environ['PASSWORD'])""",
+        """    .option("url", f"db://me:{os.environ['PASSWORD']}@db")""",
     ]
 
 
@@ -81,7 +107,7 @@ def test_code_in_text_becomes_an_expression() -> None:
     assert render(f"app.{Code('generation')}.{{x}}") == 'f"app.{generation}.{{x}}"'
 
 
-@given(st.text(st.characters(exclude_characters="⟦⟧", exclude_categories=("Cs",))))
+@given(st.text(st.characters(exclude_characters="⟦⟧", exclude_categories=["Cs"])))
 def test_a_text_is_itself_again(text: str) -> None:
     if "\n" not in text and len(text) < 60:
         assert ast.literal_eval(render(text)) == text

@@ -1,17 +1,21 @@
 """Stand-ins for Spark's objects that write down what is asked of them.
 
-The functions that run a plan can be called with these in place of a session and of DataFrames; the
-calls come back as code. So what the code view prints is what a run does, by the same functions.
+The functions that run a plan are called with these in place of a session and of DataFrames; the
+calls come back as code. So what the code view prints is what a run does, by the same functions. A
+stand-in has the real object behind it, which knows columns and types; what would read or write is
+only written down.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.codeview.sql_text import pretty
+from headrace.codeview.values import value_code
+from headrace.errors import DefinitionError
 
 WIDTH = 100
 _INDENT = "    "
@@ -23,43 +27,133 @@ _CODE = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
 
 @dataclass(frozen=True)
 class Code:
-    """An expression that only the script can evaluate; as text it is recognised again."""
+    """An expression that only the script can evaluate; as text it is recognised again.
+
+    `real` is its value now, where one is needed to go on.
+    """
 
     text: str
+    real: Any = None
 
     def __str__(self) -> str:
         return f"{_OPEN}{self.text}{_CLOSE}"
 
 
-# Calls that do something at once; everything else only describes.
-_ACTS = frozenset({"save", "saveAsTable", "createOrReplaceTempView", "show", "unpersist"})
+# Calls that do something at once. They are statements of the script, and not done now.
+_ACTS = frozenset({"save", "saveAsTable", "insertInto", "show", "persist", "unpersist"})
+# Statements that are done now, too: later SQL reads the view.
+_SHARED = frozenset({"createOrReplaceTempView"})
+# What is known without reading anything.
+_KNOWN = frozenset({"columns", "schema", "dtypes", "isStreaming", "conf"})
+# What would answer with rows, which a script in the making has not. After a function that writes
+# in Spark's workers it is what sets them to work.
+_ANSWERS = frozenset({"collect", "count", "first", "head", "take", "toPandas", "isEmpty"})
+
+
+class NotRecordable(DefinitionError):
+    """A function of the runtime wants to look at rows."""
+
+    def __init__(self, what: str) -> None:
+        hint = "run it with `headrace run`; `headrace explain` says what it does"
+        super().__init__(f"there is no script for this pipeline: {what}", hint=hint)
+
+
+class Notes(Protocol):
+    """Who writes down what is recorded."""
+
+    def act(self, statement: Recorded) -> None:
+        """A statement is finished."""
+        ...
+
+    def embed(self, function: Callable[..., Any]) -> str:
+        """Code for a function that Spark's workers call."""
+        ...
+
+    def hide(self, value: Any) -> Any:
+        """The value, or code for it where it must not be seen."""
+        ...
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A Spark object in the making: a name and the calls on it; `act` takes what is finished."""
+    """A Spark object in the making: a name and the calls on it."""
 
     chain: tuple[str | _Call, ...]
-    act: Callable[[Recorded], None] = field(compare=False, repr=False)
+    notes: Notes = field(compare=False, repr=False)
+    real: Any = field(default=None, compare=False, repr=False)
 
-    def __getattr__(self, name: str) -> Recorded:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Recorded((*self.chain, name), self.act)
+        found = getattr(self.real, name, None)
+        if name in _KNOWN:
+            return found
+        if name in _ANSWERS and not self._in_workers:
+            raise NotRecordable(f"the run looks at rows: {name} of {render(self)[:200]}")
+        return self._with((*self.chain, name), found)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Recorded:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         *before, name = self.chain
         assert isinstance(name, str)
-        if name == "options":
-            calls = tuple(_Call("option", pair, {}) for pair in kwargs.items())
-            return Recorded((*before, *calls), self.act)
+        args = tuple(self.notes.hide(value) for value in args)
+        kwargs = {key: self.notes.hide(value) for key, value in kwargs.items()}
+        if name == "mapInArrow":
+            args = (Code(self.notes.embed(args[0]), args[0]), *args[1:])
+        calls = _calls(name, args, kwargs)
+        statement = self._with((*before, *calls), self._result(args, kwargs))
+        if name in _ANSWERS:
+            self.notes.act(statement)
+            return []
+        if name in _ACTS | _SHARED:
+            self.notes.act(statement)
+        return self._with(tuple(before), statement.real) if name == "persist" else statement
+
+    def with_options(self, **values: Code) -> Recorded:
+        """The same with other values of these options."""
+        chain = (
+            _Call("option", (part.args[0], values[part.args[0]]), {})
+            if isinstance(part, _Call) and part.name == "option" and part.args[0] in values
+            else part
+            for part in self.chain
+        )
+        return self._with(tuple(chain), self.real)
+
+    def _with(self, chain: tuple[str | _Call, ...], real: Any) -> Recorded:
+        return Recorded(chain, self.notes, real)
+
+    @property
+    def _in_workers(self) -> bool:
+        return any(isinstance(part, _Call) and part.name == "mapInArrow" for part in self.chain)
+
+    def _result(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = self.chain[-1]
         if name == "persist":
-            self.act(Recorded((*before, _Call(name, args, kwargs)), self.act))
-            return Recorded(tuple(before), self.act)
-        done = Recorded((*before, _Call(name, args, kwargs)), self.act)
-        if name in _ACTS:
-            self.act(done)
-        return done
+            return getattr(self.real, "__self__", None)
+        if self.real is None or name in _ACTS | _ANSWERS:
+            return None
+        return self.real(*(_real(each) for each in args), **{k: _real(kwargs[k]) for k in kwargs})
+
+
+def _calls(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Call, ...]:
+    if name == "options":
+        return tuple(_Call("option", pair, {}) for pair in kwargs.items())
+    return (_Call(name, args, kwargs),)
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, Code):
+        return value.real
+    return value.real if isinstance(value, Recorded) else value
+
+
+def secret_code(text: str, secrets: Mapping[str, str]) -> str | Code:
+    """A text with code in place of each secret in it; `secrets` are names by value."""
+    for value, name in secrets.items():
+        code = f"os.environ[{name!r}]"
+        if text == value:
+            return Code(code, text)
+        text = text.replace(value, str(Code(code)))
+    return text
 
 
 @dataclass(frozen=True)
@@ -94,7 +188,7 @@ def _flat(value: Any) -> str | None:
         if any(None in pair for pair in pairs):
             return None
         return "{" + ", ".join(f"{key}: {item}" for key, item in pairs) + "}"
-    return repr(value)
+    return value_code(value, render)
 
 
 def _flat_call(part: str | _Call) -> str | None:
@@ -114,6 +208,8 @@ def _broken(value: Any, indent: str, lead: int) -> str:
     """Over several lines."""
     if isinstance(value, Recorded):
         return _broken_chain(value, indent, lead)
+    if isinstance(value, Code):
+        return value.text
     if isinstance(value, str):
         return _long_text(value, indent)
     inner = indent + _INDENT
@@ -126,7 +222,7 @@ def _broken(value: Any, indent: str, lead: int) -> str:
     if isinstance(value, tuple | list):
         lines = [f"{inner}{render(item, inner, 0, 1)}," for item in value]
         return "\n".join(["[", *lines, f"{indent}]"])
-    return repr(value)
+    return value_code(value, render)
 
 
 def _broken_chain(value: Recorded, indent: str, lead: int) -> str:

@@ -1,255 +1,213 @@
 """A plan as a standalone PySpark script, which does the same work without Headrace.
 
 A third walk over the stages, beside `plan.explain` and the runtime. What a stage asks of Spark is
-not repeated here: the runtime's own functions are called with recorders (`codeview.recording`), and
+not repeated here: the runtime's own functions are called with stand-ins (`codeview.recording`), and
 their calls are the script. What only Headrace has is not in it: locks, retries, progress, positions
 shown to Kafka's tools, topics made and checked before the start.
 """
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from headrace.codeview.recording import Code, Recorded, render
-from headrace.formats.carried import COLUMN, IS_NO_VALUE
-from headrace.model.pipeline import PythonTransform, SqlTransform
-from headrace.model.query import Query as SqlQuery
+from headrace.codeview import text
+from headrace.codeview.frames import Frames
+from headrace.codeview.recording import Code, NotRecordable, Recorded, render
+from headrace.codeview.secrets import secrets
+from headrace.codeview.text import Script, variable
+from headrace.model.offsets import Range
+from headrace.model.pipeline import Mode
 from headrace.plan.explain import words
-from headrace.plan.stages import Apply, Decode, Plan, Query, Read
-from headrace.runtime import rows, writing
-from headrace.sinks.writer import Batch
+from headrace.plan.stages import Plan, Query, Read, SetAside
+from headrace.runtime import writing
+from headrace.runtime.rows import good
+from headrace.sinks.writer import Batch, Scripted
+from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# What `python script.py` and spark-submit decide.
-_NOT_SET = ("spark.master", "spark.app.name")
-_NAMES = {"batch", "batch_id", "builder", "expr", "os", "spark", "sys", "generation", "Path"}
-_INDENT = "    "
+
+def script(
+    plan: Plan, spark: SparkSession, session: tuple[Setting, ...], packages: tuple[str, ...]
+) -> str:
+    """The script's text.
+
+    `spark` is asked for columns and types only; `session` are the settings that a run would have,
+    and `packages` the Maven coordinates of the jars that it would use.
+    """
+    kind = _Stream if plan.pipeline.mode is Mode.STREAM and not plan.polled else _Batch
+    return kind(plan, spark).text(session, packages)
 
 
-def script(plan: Plan, session: tuple[Setting, ...], packages: tuple[str, ...]) -> str:
-    """The script's text. `packages` are the Maven coordinates of the jars that Spark needs."""
-    return "\n".join(_Stream(plan, session, packages).lines()) + "\n"
+class _View:
+    """What the scripts of both modes have in common."""
 
-
-class _Script:
-    """Lines as they grow, and what both kinds of scripts begin with."""
-
-    def __init__(self, plan: Plan, session: tuple[Setting, ...], packages: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, spark: SparkSession) -> None:
         self.plan = plan
-        self.session = session
-        self.packages = packages
-        self.imports: set[str] = set()
-        self.body: list[str] = []
-        self.margin = ""
+        self.spark = spark
+        self.script = Script(plan.pipeline.name, secrets(plan.pipeline))
 
-    def lines(self) -> list[str]:
-        raise NotImplementedError
-
-    # Writing
-
-    def add(self, *lines: str) -> None:
-        self.body.extend(f"{self.margin}{line}" if line else "" for line in lines)
-
-    def comment(self, text: str) -> None:
-        room = 98 - len(self.margin)
-        line = "#"
-        for word in text.split():
-            if len(line) + 1 + len(word) > room:
-                self.add(line)
-                line = "#"
-            line += f" {word}"
-        self.add(line)
-
-    def assign(self, name: str, value: Recorded) -> Recorded:
-        self.add(f"{name} = {render(value, self.margin, len(name) + 3)}")
-        return self.name(name)
-
-    def name(self, *parts: str) -> Recorded:
-        """A Spark object that the script has a name for."""
-        return Recorded(parts, self._act)
-
-    def _act(self, statement: Recorded) -> None:
-        self.add(render(statement, self.margin))
-
-    @contextmanager
-    def indented(self) -> Iterator[None]:
-        before, self.margin = self.margin, self.margin + _INDENT
-        yield
-        self.margin = before
-
-    # Parts
-
-    def start(self) -> None:
-        """The session, with the settings that a run would have."""
-        self.add("builder = SparkSession.builder.appName(" + render(self.plan.pipeline.name) + ")")
-        origin = ""
-        for setting in self.session:
-            if setting.name not in _NOT_SET:
-                if setting.origin != origin:
-                    self.comment(setting.origin)
-                origin = setting.origin
-                self.assign("builder", self.name("builder").config(setting.name, setting.value))
-        self.add(
-            'if "SPARK_JARS" in os.environ:',
-            '    builder = builder.config("spark.jars", os.environ["SPARK_JARS"])',
-            "else:",
-            '    builder = builder.config("spark.jars.packages", ",".join(PACKAGES))',
-            "spark = builder.getOrCreate()",
-        )
-        self.imports |= {"import os", "from pyspark.sql import DataFrame, SparkSession"}
-
-    def transform(self, stage: Apply, frames: dict[str, Recorded]) -> None:
-        step = stage.transform
-        self.add("")
-        self.comment(f"Step {step.name}")
-        variable = _variable(step.name)
-        if isinstance(step, SqlTransform):
-            for name in step.inputs:
-                frames[name].createOrReplaceTempView(name)
-            if step.previous is not None:
-                frames[step.previous].createOrReplaceTempView("input")
-            frames[step.name] = self.assign(variable, self.name("spark").sql(_sql(step, stage)))
-        elif isinstance(step, PythonTransform):
-            module, _, function = step.function.rpartition(".")
-            self.imports.add(f"from {module} import {function}")
-            call = self.name(f"{function}({_variable(step.inputs[0])})")
-            frames[step.name] = self.assign(variable, call)
-
-    def decode(self, stage: Decode, carried: bool, raw: Recorded) -> Recorded:
-        source = stage.source
-        self.add("")
-        self.comment(f"Decode: {words(stage)}")
-        decoded = cast(Any, source.decode(cast("DataFrame", raw), stage.originals))
-        # The counter is also a wall that keeps filters from being moved below the decoding.
-        counter = Code('expr("count(1)").alias("records")')
-        self.imports.add("from pyspark.sql.functions import expr")
-        counted = decoded.observe(f"read_{source.name}", counter)
-        found = counted if carried else cast(Any, rows.good(counted))
-        return self.assign(_variable(source.name), found)
-
-
-class _Stream(_Script):
-    """Every query from its own checkpoint; each batch is written by a function."""
-
-    def lines(self) -> list[str]:
-        self.start()
-        self.generation()
-        self.starter()
+    def text(self, session: tuple[Setting, ...], packages: tuple[str, ...]) -> str:
+        self.script.session(session)
+        self.begin()
         for query in self.plan.queries:
             self.query(query)
-        self.add("", "", "for query in spark.streams.active:", "    query.awaitTermination()")
-        return [*self.head(), *self.body]
+        self.end()
+        return self.script.whole(self.about(), packages)
 
-    def head(self) -> list[str]:
-        name = self.plan.pipeline.name
-        self.imports.add("import sys")
-        sinks = ", ".join(sink.target for sink in self.plan.sinks)
-        return [
-            f'"""{name}: from {self.plan.sources[0].origin} to {sinks}.',
-            "",
-            f"Made by `headrace explain --code`. {_RUN}",
-            "    python script.py            until it is stopped",
-            "    python script.py --once     what is there now, and end",
-            "",
-            "Jars are fetched by Spark, or taken from the files that SPARK_JARS lists. Checkpoints are",
-            "kept in the folder that CHECKPOINTS names, or else in checkpoints/ here.",
-            '"""',
-            "",
-            *sorted(line for line in self.imports if line.startswith("import ")),
-            *sorted(line for line in self.imports if line.startswith("from pathlib")),
-            "",
-            *sorted(
-                line
-                for line in self.imports
-                if line.startswith("from ") and not line.startswith("from pathlib")
-            ),
-            "",
-            f"PACKAGES = {render(self.packages, '', 11)}",
-            f'CHECKPOINTS = Path(os.environ.get("CHECKPOINTS", "checkpoints")) / {render(name)}',
-            "",
-        ]
-
-    def generation(self) -> None:
-        """A name for one life of the checkpoints, by which Delta knows a batch again."""
-        self.imports |= {"import uuid", "from pathlib import Path"}
-        self.add(
-            "",
-            "# Tables know a batch again by its number and by this name of the checkpoints' life.",
-            "CHECKPOINTS.mkdir(parents=True, exist_ok=True)",
-            'generation_file = CHECKPOINTS / "generation"',
-            "if not generation_file.exists():",
-            "    generation_file.write_text(uuid.uuid4().hex)",
-            "generation = generation_file.read_text()",
-        )
+    def begin(self) -> None:
+        raise NotImplementedError
 
     def query(self, query: Query) -> None:
-        raw: dict[str, Recorded] = {}
-        frames: dict[str, Recorded] = {}
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+    def about(self) -> list[str]:
+        """The lines of the script's own description."""
+        sources = ", ".join(source.origin for source in self.plan.sources)
+        sinks = ", ".join(sink.target for sink in self.plan.sinks)
+        return [f"{self.plan.pipeline.name}: {sources} to {sinks}.", ""]
+
+    @property
+    def recorded_spark(self) -> SparkSession:
+        return cast("SparkSession", self.script.name("spark", real=self.spark))
+
+    def rows(self, query: Query) -> Recorded:
+        """The rows that a query writes, and the code that makes them."""
+        raw = {}
         for stage in query.stages:
             if isinstance(stage, Read):
-                self.add("", "")
-                self.comment(f"Read: {words(stage)}")
-                found = stage.source.stream(cast("SparkSession", self.name("spark")))
-                raw[stage.source.name] = self.assign(f"raw_{stage.source.name}", cast(Any, found))
-            elif isinstance(stage, Decode):
-                frames[stage.source.name] = self.decode(
-                    stage, query.carried, raw[stage.source.name]
-                )
-            elif isinstance(stage, Apply):
-                self.transform(stage, frames)
-        self.writer(query)
-        self.begin(query, frames[query.frame])
+                self.script.gap()
+                self.script.comment(f"Read: {words(stage)}")
+                name = stage.source.name
+                raw[name] = self.script.assign(f"raw_{name}", self.read(stage.source))
+        return Frames(self.script, self.recorded_spark).build(query, raw)
 
-    def writer(self, query: Query) -> None:
-        self.add("", "", f"def {_writer(query)}(batch: DataFrame, batch_id: int) -> None:")
-        with self.indented():
-            recorded = cast("DataFrame", self.name("batch"))
-            batch = Batch(cast(int, Code("batch_id")), str(Code("generation")))
-            writing.write(query, self.plan.pipeline.name, recorded, batch)
+    def read(self, source: SourceReader) -> Recorded:
+        raise NotImplementedError
 
-    def begin(self, query: Query, frame: Recorded) -> None:
-        self.add("", "", f"start({render(frame)}, {_writer(query)}, {render(query.name)})")
+    def write(self, query: Query, rows: Recorded, batch: Batch) -> None:
+        """What is written of `rows`: by `runtime.writing`, less what looks at rows."""
+        pipeline = self.plan.pipeline.name
+        aside = query.aside
+        several = writing.jobs(query) > 1
+        kept = cast("DataFrame", rows.persist() if several else rows)
+        if aside is not None and aside.limit is not None:
+            self._refuse_too_many(aside, rows)
+        if aside is not None and aside.alone:
+            self.script.comment(words(aside))
+            writing.write_aside(aside, pipeline, kept)
+        for stage in query.writes:
+            self.script.comment(words(stage))
+            if isinstance(stage.sink, Scripted):
+                stage.sink.scripted(good(kept) if query.carried else kept)
+            else:
+                writing.write_sink(query, stage, pipeline, kept, batch)
+        if several:
+            rows.unpersist()
 
-    def starter(self) -> None:
-        self.add(
-            "",
-            "",
-            "def start(rows: DataFrame, write: Callable[[DataFrame, int], None], name: str) -> None:",
-            "    stream = rows.writeStream.foreachBatch(write).queryName(name)",
-            '    stream = stream.option("checkpointLocation", str(CHECKPOINTS / name))',
-            '    if "--once" in sys.argv:',
-            "        stream = stream.trigger(availableNow=True)",
+    def _refuse_too_many(self, aside: SetAside, rows: Recorded) -> None:
+        from headrace.formats.carried import IS_BAD
+
+        self.script.add(
+            f"bad = {render(rows)}.where({render(IS_BAD)}).count()",
+            f"if bad > {aside.limit}:",
+            f'    raise RuntimeError(f"{{bad}} bad records, and at most {aside.limit} may be")',
         )
+
+
+class _Stream(_View):
+    """Every query from its own checkpoint; each batch is written by a function."""
+
+    def about(self) -> list[str]:
+        return [*super().about(), *text.STREAM_ABOUT]
+
+    def begin(self) -> None:
+        self.script.constant("CHECKPOINTS", text.folder("CHECKPOINTS", "checkpoints"))
+        self.script.imports |= {"import sys", "import uuid", "from collections.abc import Callable"}
+        self.script.add(*text.GENERATION.splitlines(), *text.START.splitlines())
         trigger_ms = self.plan.pipeline.options["trigger"]
         if trigger_ms:
-            self.add(
+            self.script.add(
                 "    else:",
                 f'        stream = stream.trigger(processingTime="{trigger_ms} milliseconds")',
             )
-        self.add("    stream.start()")
-        self.imports.add("from collections.abc import Callable")
+        self.script.add("    stream.start()")
+
+    def read(self, source: SourceReader) -> Recorded:
+        return cast(Recorded, source.stream(self.recorded_spark))
+
+    def query(self, query: Query) -> None:
+        rows = self.rows(query)
+        function = "write_" + query.name.replace(".", "_")
+        self.script.gap()
+        self.script.add(f"def {function}(batch: DataFrame, batch_id: int) -> None:")
+        with self.script.indented():
+            # In a batch the rows are not a stream any more.
+            batch = self.spark.createDataFrame([], rows.real.schema)
+            number = Batch(cast(int, Code("batch_id")), str(Code("generation")))
+            self.write(query, self.script.name("batch", real=batch), number)
+        self.script.gap()
+        self.script.add(f"start({render(rows)}, {function}, {render(query.name)})")
+
+    def end(self) -> None:
+        self.script.gap()
+        self.script.add("for query in spark.streams.active:", "    query.awaitTermination()")
 
 
-_RUN = "It needs pyspark and delta-spark:"
+class _Batch(_View):
+    """From the offsets in a Delta table to the ends of the topics, and the table last."""
 
+    def about(self) -> list[str]:
+        return [*super().about(), *text.BATCH_ABOUT]
 
-def _sql(step: SqlTransform, stage: Apply) -> str:
-    if not stage.carried:
-        return step.sql
-    query, _ = SqlQuery.parse(step.sql, step.span)
-    assert query is not None  # a definition with broken SQL has no plan
-    return query.carrying(COLUMN, IS_NO_VALUE)
+    def begin(self) -> None:
+        self.script.constant("OFFSETS", text.folder("OFFSETS", "offsets"))
+        self.script.imports |= {
+            "import json",
+            "from confluent_kafka import IsolationLevel, TopicPartition",
+            "from confluent_kafka.admin import AdminClient, OffsetSpec",
+            "from delta import DeltaTable",
+        }
+        self.script.add(*text.RANGES.splitlines())
+        for source in self.plan.sources:
+            self._find(source)
 
+    def _find(self, source: SourceReader) -> None:
+        if not isinstance(source, KafkaSource) or source.options["topic_pattern"]:
+            raise NotRecordable(f"how {source.origin} is read bit by bit cannot be told without it")
+        first = source.first(Mode.BATCH).value
+        self.script.gap()
+        start, end = f"start_{source.name}", f"end_{source.name}"
+        asked = ", ".join(
+            render(value) for value in (source.name, source.bootstrap, source.topics, first)
+        )
+        self.script.add(f"{start}, {end} = find({asked})")
 
-def _writer(query: Query) -> str:
-    return "write_" + query.name.replace(".", "_")
+    def read(self, source: SourceReader) -> Recorded:
+        nothing = Range({("topic", 0): 0}, {("topic", 0): 0})
+        found = cast(Recorded, source.batch(self.recorded_spark, nothing))
+        start, end = f"start_{source.name}", f"end_{source.name}"
+        return found.with_options(
+            assign=Code(f"as_json({end}, positions=False)"),
+            startingOffsets=Code(f"as_json({start})"),
+            endingOffsets=Code(f"as_json({end})"),
+        )
 
+    def query(self, query: Query) -> None:
+        rows = self.rows(query)
+        self.script.gap()
+        self.write(
+            query, self.script.assign(f"{variable(query.frame)}_rows", rows), Batch(None, "")
+        )
 
-def _variable(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) or name in _NAMES else name
+    def end(self) -> None:
+        ends = ", ".join(f"{render(s.name)}: end_{s.name}" for s in self.plan.sources)
+        self.script.gap()
+        self.script.comment("Only now, when everything is written, do the positions move.")
+        self.script.add(f"store({{{ends}}})")

@@ -68,6 +68,9 @@ class ConsoleSink:
         finally:
             kept.unpersist()
 
+    def scripted(self, rows: DataFrame) -> None:
+        rows.show(self.sink.options["rows"], truncate=False)
+
     def _print(self, rows: DataFrame) -> None:
         limit: int = self.sink.options["rows"]
         if self.sink.options["format"] == "table":

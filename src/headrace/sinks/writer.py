@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from headrace.model import pipeline as model
 from headrace.spans import Diagnostic
@@ -96,4 +96,16 @@ class SinkWriter(Protocol):
         must not return before the target has acknowledged everything: what is not written then is
         lost.
         """
+        ...
+
+
+@runtime_checkable
+class Scripted(Protocol):
+    """A sink whose `write` looks at rows, so that what it does cannot be written down as a script.
+
+    It says what comes nearest with Spark alone.
+    """
+
+    def scripted(self, rows: DataFrame) -> None:
+        """Called by the code view with a stand-in for good rows, whose calls are the script."""
         ...
