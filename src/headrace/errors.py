@@ -4,7 +4,10 @@
     ├── DefinitionError              the pipeline file or the command line is wrong      exit 2
     ├── DataError                    a record cannot be processed as the pipeline asks   exit 4
     │   ├── BadRecord
-    │   └── TooManyBadRecords
+    │   ├── TooManyBadRecords
+    │   ├── UnusableKey
+    │   ├── DuplicateKey
+    │   └── ConstraintViolated
     ├── OutsideError                 something outside is missing, down or unwilling     exit 3 or 4
     │   ├── NoBrokersAvailable                (retry)
     │   ├── BrokerTimeout                     (retry)
@@ -22,6 +25,10 @@
     │   ├── SourceChanged
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
+    │   ├── DatabaseUnavailable               (retry)
+    │   ├── UnknownTable
+    │   ├── SchemaMismatch
+    │   ├── DatabaseRefused                   any other answer of a database, with its SQLSTATE
     │   ├── SparkFailed
     │   ├── AlreadyRunning
     │   ├── JavaMissing
@@ -121,6 +128,36 @@ class TooManyBadRecords(DataError):
             "nothing of this batch was written: correct the `schema` or raise the limit, run again",
         )
         self.source, self.count, self.limit = source, count, limit
+
+
+class UnusableKey(DataError):
+    """A row or a tombstone that a sink with `mode: upsert` cannot tell from others by its key."""
+
+    def __init__(self, sink: str, place: str, reason: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: {place}: {reason}",
+            "rows: declare the column `NOT NULL` in the source's `schema`, or leave such rows out "
+            "by a step; tombstones: `bad_tombstone: skip` passes over them",
+        )
+
+
+class DuplicateKey(DataError):
+    """Two rows of a batch with one key, and nothing that says which of them is the newer."""
+
+    def __init__(self, sink: str, key: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: several rows of one batch have the key {key}, and none is the newest",
+            "name a column that tells in `order_by`, or group the rows so that each key comes once",
+        )
+
+
+class ConstraintViolated(DataError):
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: the rows break a constraint of the table: {detail}",
+            "nothing of this batch is in the table: leave such rows out by a step, or change "
+            "the constraint; then run it again",
+        )
 
 
 class OutsideError(HeadraceError):
@@ -271,6 +308,46 @@ class SourceChanged(OutsideError):
 
     def __init__(self, source: str, detail: str, hint: str) -> None:
         super().__init__(f"{source}: {detail}", hint)
+
+
+class DatabaseUnavailable(OutsideError):
+    retry = True
+
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: the database cannot be reached, or broke off: {detail}",
+            "check the address and whether the database runs; try again",
+        )
+
+
+class UnknownTable(OutsideError):
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: {detail}", "make the table, or set `create_table: true` in the sink"
+        )
+
+
+class SchemaMismatch(OutsideError):
+    """Rows that do not fit the table that is there."""
+
+    def __init__(self, action: str, detail: str, hint: str | None = None) -> None:
+        super().__init__(
+            f"{action}: {detail}",
+            hint
+            or "the rows no longer fit the table: name the columns as they are there, or write to "
+            "another one",
+        )
+
+
+class DatabaseRefused(OutsideError):
+    """An answer of a database that has no class of its own; `state` is its SQLSTATE."""
+
+    def __init__(self, action: str, state: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: {detail} (SQLSTATE {state})",
+            "the database's own documentation has its error codes",
+        )
+        self.state = state
 
 
 class SparkFailed(OutsideError):

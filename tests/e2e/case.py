@@ -22,10 +22,13 @@ import headrace
 from headrace.admin import places, reading, records, topics
 from headrace.admin.client import Cluster
 from headrace.formats.deadletter import HEADER_PREFIX
-from headrace.model.pipeline import Mode
+from headrace.plan.promises import EXACTLY_ONCE
 from headrace.project import Project
 from headrace.sinks.delta import DeltaSink
+from headrace.sinks.files import FilesSink
+from headrace.sinks.jdbc import JdbcSink
 from headrace.sinks.kafka import KafkaSink
+from headrace.testing.postgres import Database
 
 CASES = Path(__file__).parent.parent / "cases" / "accepted"
 
@@ -43,6 +46,10 @@ class Case:
         file = self.folder / "case.yaml"
         told = YAML(typ="safe").load(file.read_text()) if file.exists() else {}
         return list(told.get("schedules", ["straight", "slices", "crash"]))
+
+    @property
+    def needs_database(self) -> bool:
+        return "CASE_DATABASE" in (self.folder / "pipeline.yaml").read_text()
 
     @property
     def input(self) -> list[dict[str, Any]]:
@@ -65,6 +72,7 @@ class CaseRun:
     folder: Path
     cluster: Cluster
     spark: SparkSession
+    database: Database | None = None
 
     def __post_init__(self) -> None:
         self.definition = headrace.api.Definition(
@@ -94,9 +102,17 @@ class CaseRun:
         output: dict[str, list[Any]] = {}
         for sink in plan.sinks:
             if isinstance(sink, KafkaSink):
-                output[sink.name] = [_message(each) for each in self._read(sink.topic)]
+                output[sink.name] = [
+                    _message(each) for topic in sink.topics for each in self._read(topic)
+                ]
             elif isinstance(sink, DeltaSink):
-                output[sink.name] = self._table(sink.path)
+                output[sink.name] = self._rows("delta", sink.path)
+            elif isinstance(sink, FilesSink):
+                output[sink.name] = self._rows(sink.format, sink.path)
+            elif isinstance(sink, JdbcSink) and self.database is not None:
+                table = sink.sink.options["table"]
+                found = self.database.execute(f'SELECT to_jsonb(t) FROM "{table}" AS t')
+                output[sink.name] = [row for (row,) in found]
         dead = {}
         for source in plan.sources:
             topic = source.dead_letter_topic
@@ -107,12 +123,20 @@ class CaseRun:
         return output, dead
 
     @property
+    def exact(self) -> set[str]:
+        """The sinks to which each record is promised exactly once."""
+        plan = self.definition.plan
+        kept = {promise.target: promise.kept for promise in plan.promises}
+        return {sink.name for sink in plan.sinks if kept[sink.target] == EXACTLY_ONCE}
+
+    @property
     def points(self) -> list[str]:
         """The failpoints that a run of this case passes."""
         plan = self.definition.plan
         alone = any(query.aside and not query.aside.beside for query in plan.queries)
         aside = alone and any(query.aside and query.aside.topic for query in plan.queries)
-        batch = ["batch.written", "batch.stored"] if plan.pipeline.mode is Mode.BATCH else []
+        steps = ["batch.noted", "batch.written", "batch.stored", "batch.closed"]
+        batch = steps if plan.in_batches else []
         return [*(["write.aside"] if aside else []), "write.sink", "write.done", *batch]
 
     def _read(self, topic: str) -> list[records.Record]:
@@ -121,8 +145,9 @@ class CaseRun:
         until = reading.Until(end=True)
         return list(reading.consume(self.cluster, topic, places.Earliest(), until))
 
-    def _table(self, path: str) -> list[Any]:
-        rows = self.spark.read.format("delta").load(path)
+    def _rows(self, form: str, path: str) -> list[Any]:
+        options = {"header": "true", "inferSchema": "true"}
+        rows = self.spark.read.format(form).options(**options).load(path)
         return [json.loads(line) for line in rows.selectExpr(_ALL).toPandas()["row"]]
 
 

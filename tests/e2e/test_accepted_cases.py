@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 
 from headrace.admin.client import connect
 from headrace.cluster.dev import DevCluster
-from headrace.model.pipeline import Mode
-from headrace.sinks.delta import DeltaSink
 from headrace.testing import Crash, crash_at
+from headrace.testing.postgres import PostgresServer
 
 from .case import CASES, Case, CaseRun, multiset
 
@@ -30,6 +29,7 @@ def begin(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     unique: Callable[[str], str],
+    request: pytest.FixtureRequest,
 ) -> Callable[[Case], CaseRun]:
     def make(case: Case) -> CaseRun:
         prefix = unique(case.name)
@@ -38,7 +38,14 @@ def begin(
         folder = tmp_path / prefix
         folder.mkdir()
         monkeypatch.setenv("CASE_FOLDER", str(folder))
-        return CaseRun(case, prefix, folder, connect(kafka_cluster.bootstrap), spark)
+        database = None
+        if case.needs_database:
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            database = server.database(prefix)
+            monkeypatch.setenv("CASE_DATABASE", database.url)
+            monkeypatch.setenv("PGUSER", database.user)
+            monkeypatch.setenv("PGPASSWORD", database.password)
+        return CaseRun(case, prefix, folder, connect(kafka_cluster.bootstrap), spark, database)
 
     return make
 
@@ -92,16 +99,11 @@ def _assert_exact(run: CaseRun) -> None:
 def _assert_nothing_lost(run: CaseRun, point: str) -> None:
     """Each record is there; where exactly once is promised, each is there once."""
     output, dead = run.found()
-    exact = {
-        sink.name
-        for sink in run.definition.plan.sinks
-        if isinstance(sink, DeltaSink) and run.definition.pipeline.mode is Mode.STREAM
-    }
     for sink, lines in run.case.expected("output").items():
         found, wanted = multiset(output[sink]), multiset(lines)
         assert set(found) == set(wanted), (point, sink)
         assert all(found[line] >= wanted[line] for line in wanted), (point, sink)
-        if sink in exact:
+        if sink in run.exact:
             assert found == wanted, (point, sink)
     for topic, lines in run.case.expected("dead").items():
         assert set(multiset(dead[topic])) == set(multiset(lines)), (point, topic)

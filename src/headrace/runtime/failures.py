@@ -21,10 +21,13 @@ from headrace.errors import (
     HeadraceError,
     MessageSizeTooLarge,
     OutsideError,
+    SchemaMismatch,
     SparkFailed,
     UnknownTopicOrPartition,
 )
 from headrace.formats.carried import REFUSAL
+from headrace.runtime import databases
+from headrace.sinks import changes
 
 Make = Callable[[re.Match[str], str, str], HeadraceError]
 
@@ -36,6 +39,9 @@ def translate(error: BaseException, action: str, servers: str = "") -> HeadraceE
     text = _text(error)
     if REFUSAL in text:
         return _bad_record(text)
+    refused = changes.refusal(text) or databases.translate(error, action)
+    if refused is not None:
+        return refused
     for pattern, make in _RULES:
         match = pattern.search(text)
         if match:
@@ -120,7 +126,7 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
     _rule(r"UnknownTopicOrPartitionException: [^\n]*?(?:[Tt]opic (\S+))?", _unknown_topic),
     _rule(
         r"((?:DELTA_\w*SCHEMA\w*|DELTA_FAILED_TO_MERGE\w*)[^\n]*|A schema mismatch detected[^\n]*)",
-        lambda m, action, _s: _schema_mismatch(action, _first(m.group(1))),
+        lambda m, action, _s: SchemaMismatch(action, _first(m.group(1))),
     ),
     _rule(
         r"kafka\.common\.errors\.\w*(?:Timeout|Disconnect|Network|NotEnoughReplicas|"
@@ -138,16 +144,6 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
         lambda _m, action, _s: _disk_full(action),
     ),
 ]
-
-
-def _schema_mismatch(action: str, detail: str) -> HeadraceError:
-    error = SparkFailed(action, detail, "SCHEMA_MISMATCH")
-    error.code = "SchemaMismatch"
-    error.hint = (
-        "the rows no longer fit the table: name the columns as they are there, "
-        "or write to another path"
-    )
-    return error
 
 
 def _disk_full(action: str) -> HeadraceError:

@@ -1,22 +1,31 @@
-"""The Delta sink: rows appended to a Delta table on a path.
+"""The Delta sink: rows appended to a Delta table on a path, or merged into it by their keys.
 
-In a stream each batch carries its id into the table's own log, so that a batch that is written
-again after a crash is recognised there and skipped.
+Each batch carries its id into the table's own log, so that a batch that is written again after a
+crash is recognised there and skipped. An old batch that comes again can thus not undo a newer one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.errors import SchemaMismatch
 from headrace.model import pipeline as model
+from headrace.model.schema import quote
+from headrace.sinks import changes
+from headrace.sinks.changes import DELETED, Changes
 from headrace.sinks.writer import Batch, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type, unknown
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
+
+# Delta takes these from the session for MERGE, which has no options of its own.
+_TXN = "spark.databricks.delta.write."
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 @dataclass(frozen=True)
@@ -24,12 +33,12 @@ class DeltaSink:
     sink: model.Sink
     context: SinkContext
 
-    CARRIED: ClassVar[bool] = False
+    CARRIED: ClassVar[bool] = True
     REPLAY_SAFE: ClassVar[bool] = True
     SPEC: ClassVar[Spec] = Spec(
         "sink",
         "delta",
-        "Rows appended to a Delta table.",
+        "Rows appended to a Delta table, or merged into it by key.",
         (
             Option(
                 "path",
@@ -38,6 +47,7 @@ class DeltaSink:
                 required=True,
                 example="tables/orders",
             ),
+            *changes.OPTIONS,
             Option(
                 "partition_by",
                 Type.LIST,
@@ -45,11 +55,30 @@ class DeltaSink:
                 default=(),
                 example="[country]",
             ),
+            Option(
+                "merge_schema",
+                Type.FLAG,
+                "Add columns that the rows have and the table has not; without it they are an "
+                "error.",
+                default=False,
+            ),
+            Option(
+                "max_files_per_batch",
+                Type.INTEGER,
+                "With `mode: append`, how many tasks write a batch, and so how many files it makes "
+                "at most in each partition of the table. Default: as many as read it.",
+                minimum=1,
+                example="4",
+            ),
         ),
     )
 
     @staticmethod
     def check(options: Options, columns: tuple[str, ...] | None) -> Iterator[Diagnostic]:
+        yield from changes.faults(options, columns)
+        if options["mode"] == "upsert" and "max_files_per_batch" in options:
+            message = "`max_files_per_batch` is of use only with `mode: append`"
+            yield Diagnostic("CONFLICT", message, options.at("max_files_per_batch"))
         if columns is None:
             return
         yield from column_twice(options, columns)
@@ -73,14 +102,101 @@ class DeltaSink:
         return f"Delta table {self.path}"
 
     def settings(self) -> tuple[Setting, ...]:
-        return (self.sink.options.setting("path", "path", self.path),)
+        options = self.sink.options
+        shown = ("mode", "key") if options["mode"] == "upsert" else ("mode",)
+        return (
+            options.setting("path", "path", self.path),
+            *(options.setting(name, name, _words(options[name])) for name in shown),
+        )
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        writer = rows.write.format("delta").mode("append")
-        partition_by = self.sink.options["partition_by"]
-        if partition_by:
-            writer = writer.partitionBy(*partition_by)
-        if batch.id is not None:
-            application = f"headrace.{self.context.pipeline}.{self.name}.{batch.generation}"
-            writer = writer.option("txnAppId", application).option("txnVersion", str(batch.id))
+        if self.sink.options["mode"] == "upsert":
+            self._merge(rows, batch)
+        else:
+            self._append(changes.values(rows), batch)
+
+    def _append(self, rows: DataFrame, batch: Batch) -> None:
+        files = self.sink.options["max_files_per_batch"]
+        writer = self._writer(rows.coalesce(files) if files else rows).mode("append")
+        for name, value in self._transaction(batch).items():
+            writer = writer.option(name, value)
+        if batch.positions is not None:
+            writer = writer.option("userMetadata", batch.positions)
+        if self.sink.options["merge_schema"]:
+            writer = writer.option("mergeSchema", "true")
         writer.save(self.path)
+
+    def _merge(self, rows: DataFrame, batch: Batch) -> None:
+        from delta.tables import DeltaTable
+
+        found = Changes.by(self.sink).of(rows)
+        columns = [column for column in found.columns if column != DELETED]
+        # Nothing happens here if there is a table.
+        self._writer(found.drop(DELETED).limit(0)).mode("ignore").save(self.path)
+        spark = found.sparkSession
+        table = DeltaTable.forPath(spark, self.path)
+        self._refuse_new_columns(columns, table.toDF().columns)
+        same = " AND ".join(f"old.{quote(key)} = new.{quote(key)}" for key in self._key)
+        taken: dict[str, str | Column] = {
+            quote(column): f"new.{quote(column)}" for column in columns
+        }
+        merge = (
+            table.alias("old")
+            .merge(found.alias("new"), same)
+            .whenMatchedDelete(f"new.{DELETED}")
+            .whenMatchedUpdate(set=taken)
+            .whenNotMatchedInsert(f"NOT new.{DELETED}", taken)
+        )
+        if self.sink.options["merge_schema"]:
+            merge = merge.withSchemaEvolution()
+        with _configured(spark, self._merge_settings(batch)):
+            merge.execute()
+
+    def _writer(self, rows: DataFrame) -> DataFrameWriter:
+        writer = rows.write.format("delta")
+        partition_by = self.sink.options["partition_by"]
+        return writer.partitionBy(*partition_by) if partition_by else writer
+
+    def _transaction(self, batch: Batch) -> dict[str, str]:
+        """What makes the table skip a batch that it has."""
+        if batch.id is None:
+            return {}
+        application = f"headrace.{self.context.pipeline}.{self.name}.{batch.generation}"
+        return {"txnAppId": application, "txnVersion": str(batch.id)}
+
+    def _merge_settings(self, batch: Batch) -> dict[str, str]:
+        settings = {_TXN + name: value for name, value in self._transaction(batch).items()}
+        if batch.positions is not None:
+            settings[_METADATA] = batch.positions
+        return settings
+
+    def _refuse_new_columns(self, columns: list[str], known: list[str]) -> None:
+        there = {column.lower() for column in known}
+        new = [column for column in columns if column.lower() not in there]
+        if new and not self.sink.options["merge_schema"]:
+            raise SchemaMismatch(
+                f"writing `{self.name}` to {self.target}",
+                f"the table has no column {', '.join(new)}",
+                "set `merge_schema: true` to add it, or leave it out by a step",
+            )
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        key: tuple[str, ...] = self.sink.options["key"]
+        return key
+
+
+@contextmanager
+def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """`settings` for the length of the block; each query of a stream has a session of its own."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def _words(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
