@@ -32,7 +32,7 @@ def _blocks(*languages: str) -> Iterator[tuple[str, str]]:
 def _commands() -> Iterator[tuple[str, list[str]]]:
     for page, body in _blocks(""):
         for line in body.splitlines():
-            for part in line.split("|"):
+            for part in re.split(r"[|>]", line):
                 words = shlex.split(part.strip(), comments=True)
                 if words[:1] == ["headrace"]:
                     yield page, words[1:]

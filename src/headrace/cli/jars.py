@@ -33,8 +33,7 @@ def fetch(
 ) -> None:
     """Fetch what is missing and verify everything; afterwards no network is needed."""
     for name in sets or read_lock():
-        if name not in read_lock():
-            raise DefinitionError(f"no jar set {name}", hint=f"there are {', '.join(read_lock())}")
+        _known(name)
         provide(name)
         output.note(f"{name}: {len(read_lock()[name])} jars, verified, in {jars.jar_folder()}")
 
@@ -54,6 +53,21 @@ def list_jars(form: FormatOption = Format.TABLE) -> None:
         for jar, path in jars.cached(name).items()
     ]
     output.emit_rows(rows, ["set", "jar", "bytes", "file"], form)
+
+
+@app.command()
+def path(
+    set_name: Annotated[str, typer.Argument(metavar="SET", help="Spark's or Kafka's.")] = "spark",
+) -> None:
+    """Print the files of a set with commas between them, as `spark.jars` takes them."""
+    _known(set_name)
+    provide(set_name)
+    print(",".join(str(file) for file in jars.ensure(set_name)))
+
+
+def _known(name: str) -> None:
+    if name not in read_lock():
+        raise DefinitionError(f"no jar set {name}", hint=f"there are {', '.join(read_lock())}")
 
 
 def provide(set_name: str) -> None:
