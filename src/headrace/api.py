@@ -15,6 +15,7 @@ from headrace.errors import DefinitionError
 from headrace.frontend.load import examine
 from headrace.model.pipeline import Pipeline
 from headrace.plan import promises
+from headrace.plan.doubts import doubts
 from headrace.plan.explain import explain
 from headrace.plan.planner import plan
 from headrace.plan.stages import Plan
@@ -43,7 +44,7 @@ class Definition:
         """Every fault and warning, in order of place; empty when all is well."""
         if self._planned is None:
             return list(self._found)
-        return [*self._found, *promises.refusals(self._planned)]
+        return [*self._found, *promises.refusals(self._planned), *doubts(self._planned)]
 
     @cached_property
     def _planned(self) -> Plan | None:

@@ -5,6 +5,8 @@
     ├── DataError                    a record cannot be processed as the pipeline asks   exit 4
     │   ├── BadRecord
     │   ├── TooManyBadRecords
+    │   ├── RowRefused                        a row that a sink cannot write, by its own code
+    │   ├── StepFailed
     │   ├── UnusableKey
     │   ├── DuplicateKey
     │   └── ConstraintViolated
@@ -23,6 +25,7 @@
     │   ├── DataLoss
     │   ├── PathNotFound
     │   ├── SourceChanged
+    │   ├── NoOffsetForPartition
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
     │   ├── DatabaseUnavailable               (retry)
@@ -108,12 +111,13 @@ class DataError(HeadraceError):
 
 
 class BadRecord(DataError):
-    """A record that cannot be decoded, met by a pipeline with `bad_data: fail`."""
+    """A record that cannot be decoded, or that a step fails for, where that stops a pipeline."""
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
         super().__init__(
-            f"record {topic}[{partition}]@{offset} cannot be decoded: {reason}",
-            "set `bad_data: dlq` to put such records aside, or correct the source's `schema`",
+            f"record {topic}[{partition}]@{offset} is bad: {reason}",
+            "set `bad_data: dlq` to put such records aside, or correct the source's `schema` or "
+            "the step",
         )
         self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
 
@@ -128,6 +132,29 @@ class TooManyBadRecords(DataError):
             "nothing of this batch was written: correct the `schema` or raise the limit, run again",
         )
         self.source, self.count, self.limit = source, count, limit
+
+
+class RowRefused(DataError):
+    """A row that a sink cannot write, where that stops a pipeline; `code` says what is wrong."""
+
+    def __init__(self, code: str, action: str, record: str, reason: str) -> None:
+        super().__init__(
+            f"{action}: {record}: {reason}",
+            "set `bad_data: dlq` in the source to put such records aside, or leave such rows out "
+            "by a step",
+        )
+        self.code = code
+
+
+class StepFailed(DataError):
+    """A function of the author's failed, and no single record can be blamed for it."""
+
+    def __init__(self, step: str, reason: str) -> None:
+        super().__init__(
+            f"step `{step}`: {reason}",
+            "correct the function; nothing of this batch has moved the position",
+        )
+        self.step, self.reason = step, reason
 
 
 class UnusableKey(DataError):
@@ -238,7 +265,7 @@ class MessageSizeTooLarge(OutsideError):
     def __init__(self, where: str, detail: str) -> None:
         super().__init__(
             f"{where}: a message is larger than is allowed: {detail}",
-            "raise `max.request.size` of the sink and `max.message.bytes` of the topic",
+            "raise `max_request_bytes` of the sink and `max.message.bytes` of the topic",
         )
 
 
@@ -292,6 +319,17 @@ class PositionsChanged(OutsideError):
             "run was not stored",
             "another run or an edit moved them: see `headrace offsets show FILE`, then run again; "
             "what this run wrote may be written once more",
+        )
+
+
+class NoOffsetForPartition(OutsideError):
+    """Partitions without a stored position, met by a source with `auto_offset_reset: none`."""
+
+    def __init__(self, source: str, partitions: str) -> None:
+        super().__init__(
+            f"source `{source}`: no position is stored for {partitions}, and auto_offset_reset is "
+            "none",
+            "name them under `offset:`, or set `auto_offset_reset: earliest` or `latest`",
         )
 
 

@@ -46,7 +46,8 @@ def stages(plan: Plan) -> list[Stage]:
 
 
 def test_every_kind_of_stage_is_explained(tmp_path: Path) -> None:
-    plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), SINK)
+    function = "  - python_rows: shop.score\n"
+    plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), function, SINK)
     assert {type(stage) for stage in stages(plan)} == set(get_args(Stage))
     for stage in stages(plan):
         assert words(stage)

@@ -8,10 +8,14 @@ of their bytes. All columns of a row that is no value are NULL.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 COLUMN = "__headrace"
 ERROR = f"{COLUMN}.error"
 # Stands where the code of an error does: a record with a key and no value, which deletes.
 TOMBSTONE = "TOMBSTONE"
+# The code of a record that could be decoded, and that a function of the author's fails for.
+PYTHON_ERROR = "PYTHON_ERROR"
 IS_GOOD = f"{ERROR} IS NULL"
 IS_TOMBSTONE = f"{ERROR} <=> '{TOMBSTONE}'"
 IS_BAD = f"{ERROR} <> '{TOMBSTONE}'"
@@ -22,6 +26,8 @@ IS_NO_VALUE = f"{ERROR} IS NOT NULL"
 # What a step after the decoding found wrong is told here; a format tells its own reasons later,
 # and only for bad records.
 MESSAGE = f"{COLUMN}.message"
+# Decoded, and found bad by a function or a sink after that.
+IS_REFUSED = f"({IS_BAD} AND {MESSAGE} IS NOT NULL)"
 
 
 def carried(error: str, originals: bool = False) -> str:
@@ -60,6 +66,22 @@ def located(
     }
     rest = ", ".join(f"'{name}', CAST(NULL AS {kind})" for name, kind in nothing.items())
     return f"named_struct({place}, {rest})"
+
+
+def lighter(names: list[str], least: int) -> str:
+    """SQL for the hidden column without the bytes of good records that have less than `least`.
+
+    Every field is named, so that Spark never makes the heavier one.
+    """
+    small = f"{IS_GOOD} AND octet_length({COLUMN}.value) < {least}"
+    bytes_of = ("key", "value", "headers")
+    return replaced(names, {name: f"IF({small}, NULL, {COLUMN}.{name})" for name in bytes_of})
+
+
+def replaced(names: list[str], fields: Mapping[str, str]) -> str:
+    """SQL for the hidden column with other `fields`; `names` are all that it has."""
+    parts = (f"'{name}', {fields.get(name, f'{COLUMN}.{name}')}" for name in names)
+    return f"named_struct({', '.join(parts)})"
 
 
 def told(reason: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP, STEP_KINDS
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spec import Option, Spec, Type
@@ -33,7 +33,9 @@ def pipeline_schema() -> Schema:
         "$defs": {
             "pipeline": _pipeline(),
             "step": _step(),
-            "source": _component({name: kind.SPEC for name, kind in SOURCES.items()}),
+            "source": _component(
+                {name: kind.SPEC for name, kind in SOURCES.items()}, SOURCE.options
+            ),
             "sink": _component({name: kind.SPEC for name, kind in SINKS.items()}, SINK.options),
         },
     }
@@ -59,7 +61,7 @@ def _pipeline() -> Schema:
 def _step() -> Schema:
     return {
         **_object(STEP.options, {}),
-        "oneOf": [{"required": ["sql"]}, {"required": ["python"]}],
+        "oneOf": [{"required": [kind]} for kind in STEP_KINDS],
     }
 
 
@@ -90,7 +92,10 @@ def _object(options: Iterable[Option], others: Schema) -> Schema:
 
 def _option(option: Option, name: str) -> Schema:
     also = "" if name == option.name else f"Another name of `{option.name}`. "
-    schema: Schema = {"description": also + option.help, **_TYPES[option.type](option)}
+    shape = _TYPES[option.type](option)
+    if option.nullable:
+        shape = {"anyOf": [shape, {"type": "null"}]}
+    schema: Schema = {"description": also + option.help, **shape}
     if option.default not in (None, (), {}):
         schema["default"] = option.default
     if option.secret:
@@ -126,7 +131,7 @@ _TYPES: dict[Type, Callable[[Option], Schema]] = {
     Type.LIST: lambda _: {
         "anyOf": [
             {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
-            {"type": "string"},
+            {"type": ["string", "number"]},
         ]
     },
     Type.PROPERTIES: lambda _: {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+from headrace.model.schema import schema_fault
 from headrace.spans import short
 from headrace.spec import Option, Spec, Type
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}")
 
 # Spark properties that a definition may set. Nothing that names a class, a file or a credential.
 SPARK_PROPERTIES = (
@@ -43,6 +46,12 @@ def _function_fault(path: str) -> str | None:
     if len(names) > 1 and all(name.isidentifier() for name in names):
         return None
     return f"`{short(path)}` must be `module.function`"
+
+
+def _table_fault(table: str) -> str | None:
+    if "/" in table or _TABLE.fullmatch(table):
+        return None
+    return f"`{short(table)}` must be a path with a slash, or a name of letters, digits, _ and dots"
 
 
 PIPELINE = Spec(
@@ -98,6 +107,9 @@ PIPELINE = Spec(
     ),
 )
 
+# Exactly one of these says what a step does.
+STEP_KINDS = ("sql", "python", "python_rows")
+
 STEP = Spec(
     "step",
     "step",
@@ -117,12 +129,63 @@ STEP = Spec(
             validate=_function_fault,
         ),
         Option(
+            "python_rows",
+            Type.TEXT,
+            "`module.function`, from a list of messages to a list of messages.",
+            example="shop.score",
+            validate=_function_fault,
+        ),
+        Option(
+            "schema",
+            Type.TEXT,
+            "With `python_rows`: the columns of what comes back, as in CREATE TABLE. "
+            "Default: those that go in, without Kafka's metadata.",
+            example='"id BIGINT NOT NULL, score DOUBLE"',
+            validate=schema_fault,
+        ),
+        Option(
+            "batch_size",
+            Type.INTEGER,
+            "With `python_rows`: the most messages of a list. Default: the `batch_size` of the "
+            "source where it is set, up to 10000; otherwise 1000.",
+            minimum=1,
+            example="100",
+        ),
+        Option(
             "name",
             Type.TEXT,
             "The table name of its rows. Default: `step_1`, `step_2` and so on.",
             example="paid",
         ),
-        Option("from", Type.TEXT, "With `python`: the rows it gets. Default: the step before."),
+        Option(
+            "from",
+            Type.TEXT,
+            "With `python` and `python_rows`: the rows it gets. Default: the step before.",
+        ),
+    ),
+)
+
+SOURCE = Spec(
+    "source",
+    "source",
+    "What a source takes beside the options of its own.",
+    (
+        Option(
+            "metadata_table",
+            Type.TEXT,
+            "In a batch: the Delta table that keeps how far it has read, in the columns `topic`, "
+            "`partition` and `max_offset`. With a slash it is a path, and a relative one is beside "
+            "the pipeline file; without one it is a name. Default: a table in the state folder.",
+            example="metadata.kafka_offsets",
+            validate=_table_fault,
+        ),
+        Option(
+            "store_offsets",
+            Type.FLAG,
+            "In a batch: whether how far it has read is stored. With `false` every run begins "
+            "where a first one would.",
+            default=True,
+        ),
     ),
 )
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.formats.carried import COLUMN
-from headrace.frontend.options import PIPELINE, SINK, STEP, name_fault
+from headrace.formats.messages import returned_columns
+from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP, STEP_KINDS, name_fault
 from headrace.model.pipeline import (
     Guarantee,
     Mode,
     Pipeline,
+    PythonRowsTransform,
     PythonTransform,
     Sink,
     Source,
@@ -24,6 +26,7 @@ from headrace.model.pipeline import (
     Transform,
 )
 from headrace.model.query import Query
+from headrace.model.schema import Schema
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Field, Node, Severity, Span
@@ -114,13 +117,17 @@ class _Resolver:
             if body is None or connector is None:
                 continue
             spec = SOURCES[connector].SPEC
-            rest = {key: field for key, field in body.items() if key != "connector_type"}
+            common, rest = self._split(body, SOURCE, node.span)
             before = len(self.faults)
-            options = self._options(spec, rest, node.span)
+            options = self._options(spec, rest, node.span, others=SOURCE.names)
             self.faults.extend(SOURCES[connector].check(options))
             broken = len(self.faults) > before
             self.columns[name] = SOURCES[connector].columns(options, doubtful=broken)
-            yield Source(name, connector, options, node.span)
+            table, stored = common["metadata_table"], common["store_offsets"]
+            if table is not None and not stored:
+                message = "`metadata_table` has no effect with `store_offsets: false`"
+                self._fault("CONFLICT", message, common.at("metadata_table"), "remove one of them")
+            yield Source(name, connector, options, table, stored, node.span)
 
     # Transforms
 
@@ -147,21 +154,31 @@ class _Resolver:
         options = self._options(STEP, body, node.span)
         name = options["name"] or f"step_{number}"
         self._check_name(name, options.at("name"))
-        kinds = [kind for kind in ("sql", "python") if kind in options]
+        kinds = [kind for kind in STEP_KINDS if kind in options]
         if len(kinds) != 1:
-            self._fault("BAD_STEP", "a step is either `sql:` or `python:`", node.span)
+            message = "a step is one of `sql:`, `python:` and `python_rows:`"
+            self._fault("BAD_STEP", message, node.span)
             self.columns.setdefault(name, None)
             return None
         if options[kinds[0]] is None:  # which has been reported
             self.columns[name] = None
             return None
-        make = self._sql if kinds[0] == "sql" else self._python
-        return make(name, options, previous)
+        self._check_goes_with(kinds[0], options)
+        make = {"sql": self._sql, "python": self._python, "python_rows": self._python_rows}
+        return make[kinds[0]](name, options, previous)
+
+    def _check_goes_with(self, kind: str, options: Options) -> None:
+        """Options of one kind of step on a step of another."""
+        if kind == "sql" and "from" in options:
+            hint = "write the name in the SQL: SELECT … FROM name"
+            message = "`from:` goes with `python:` and `python_rows:`"
+            self._fault("BAD_STEP", message, options.at("from"), hint)
+        for key in ("schema", "batch_size"):
+            if kind != "python_rows" and key in options:
+                message = f"`{key}:` goes with `python_rows:`"
+                self._fault("BAD_STEP", message, options.at(key), "remove it")
 
     def _sql(self, name: str, options: Options, previous: str | None) -> Transform | None:
-        if "from" in options:
-            hint = "write the name in the SQL: SELECT … FROM name"
-            self._fault("BAD_STEP", "`from:` goes with `python:`", options.at("from"), hint)
         sql, span = options["sql"], options.at("sql")
         query, faults = Query.parse(sql, span)
         self.faults.extend(faults)
@@ -175,11 +192,14 @@ class _Resolver:
         told = {table: columns for table, columns in known.items() if columns is not None}
         self.faults.extend(query.unknown_columns(told))
         self.columns[name] = query.output_columns(told)
+        self._check_columns(name, span)
+        used = previous if INPUT in {table.lower() for table in query.tables} else None
+        return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), used, span)
+
+    def _check_columns(self, name: str, span: Span) -> None:
         if COLUMN in {column.lower() for column in self.columns[name] or ()}:
             message = f"`{COLUMN}` is a column that Headrace needs for itself"
             self._fault("CONFLICT", message, span, "choose another name")
-        used = previous if INPUT in {table.lower() for table in query.tables} else None
-        return SqlTransform(name, sql, tuple(dict.fromkeys(inputs)), used, span)
 
     def _table(self, name: str, where: Span, previous: str | None) -> str:
         """What a table of SQL is called here; upper and lower case are the same to Spark."""
@@ -204,6 +224,27 @@ class _Resolver:
             return None
         return PythonTransform(name, options["python"], (source,), options.at("python"))
 
+    def _python_rows(self, name: str, options: Options, previous: str | None) -> Transform | None:
+        source = self._input(options, previous, "from", "a step")
+        known = self.columns[source] if source is not None else None
+        if "schema" in options:
+            # One that is wrong has been reported; what it was to say is not known.
+            known = Schema.parse(options["schema"]).names if options["schema"] else None
+        elif known is not None:
+            known = returned_columns(known)
+        self.columns[name] = known
+        self._check_columns(name, options.at("schema"))
+        if source is None:
+            return None
+        return PythonRowsTransform(
+            name=name,
+            function=options["python_rows"],
+            inputs=(source,),
+            schema=options["schema"],
+            batch_size=options["batch_size"],
+            span=options.at("python_rows"),
+        )
+
     # Sinks
 
     def _sinks(self, fields: Fields) -> Iterator[Sink]:
@@ -213,10 +254,8 @@ class _Resolver:
             connector = self._connector(body, node.span, SINKS, "sink")
             if body is None or connector is None:
                 continue
-            own = {key: field for key, field in body.items() if key in ("from",)}
-            rest = {key: f for key, f in body.items() if key not in ("connector_type", "from")}
-            common = self._options(SINK, own, node.span)
-            options = self._options(SINKS[connector].SPEC, rest, node.span, others={"from"})
+            common, rest = self._split(body, SINK, node.span)
+            options = self._options(SINKS[connector].SPEC, rest, node.span, others=SINK.names)
             source = self._input(common, self.last, "from", f"sink `{name}`")
             if source is None:
                 continue
@@ -224,6 +263,13 @@ class _Resolver:
             yield Sink(name, connector, source, options, node.span)
 
     # Shared
+
+    def _split(self, body: Fields, common: Spec, span: Span) -> tuple[Options, Fields]:
+        """What every component of the kind takes, and what is its connector's own."""
+        shared = {key: field for key, field in body.items() if key in common.names}
+        others = {"connector_type", *shared}
+        own = {key: field for key, field in body.items() if key not in others}
+        return self._options(common, shared, span), own
 
     def _input(self, options: Options, default: str | None, key: str, what: str) -> str | None:
         name: str | None = options[key] or default

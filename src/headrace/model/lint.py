@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.model.pipeline import Mode, Pipeline, Sink, Source, SqlTransform
+from headrace.model.pipeline import (
+    Mode,
+    Pipeline,
+    PythonRowsTransform,
+    Sink,
+    Source,
+    SqlTransform,
+    Transform,
+)
 from headrace.model.query import Query
 from headrace.spans import Diagnostic, Severity
 
@@ -97,13 +105,20 @@ def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
                 yield Diagnostic("GROUP_SHARED", message, source.span, hint)
 
 
+def _follows_the_source(step: Transform) -> bool:
+    """Whether the `batch_size` of a source is that of the step's lists, too."""
+    return isinstance(step, PythonRowsTransform) and step.batch_size is None
+
+
 def _no_effect(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Options of a stream in a pipeline that is none."""
     if pipeline.mode is not Mode.BATCH:
         return
     stream_only = [(pipeline.options, "trigger")]
     for source in _kafka_sources(pipeline):
-        stream_only += [(source.options, "batch_size"), (source.options, "timeout_ms")]
+        stream_only.append((source.options, "timeout_ms"))
+        if not any(_follows_the_source(step) for step in pipeline.transforms):
+            stream_only.append((source.options, "batch_size"))
     for options, name in stream_only:
         if name in options:
             message = f"`{name}` has no effect with `mode: batch`"

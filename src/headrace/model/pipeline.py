@@ -66,7 +66,23 @@ class PythonTransform:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Transform = SqlTransform | PythonTransform
+@dataclass(frozen=True)
+class PythonRowsTransform:
+    """A function from a list of messages to a list, named `module.function`, on the one `input`.
+
+    `schema` are the columns of what comes back; without it they are those that went in. The most
+    messages of a list are `batch_size`, or follow from the source.
+    """
+
+    name: str
+    function: str
+    inputs: tuple[str, ...]
+    schema: str | None = None
+    batch_size: int | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Transform = SqlTransform | PythonTransform | PythonRowsTransform
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,22 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from headrace.model.pipeline import Mode, SqlTransform
+from headrace.model.pipeline import Source, SqlTransform
 from headrace.plan.stages import (
     Apply,
+    Call,
     Decode,
     EnsureTopic,
     Plan,
     Query,
     Read,
+    Refuse,
     SetAside,
     Stage,
     Write,
 )
 from headrace.plan.tasks import is_local, local_tasks
+from headrace.sinks.kafka import KafkaSink
 from headrace.sources.kafka import KafkaSource
 from headrace.spec import Setting
 
@@ -48,7 +51,11 @@ def explain(
 
 def _ensure(stage: EnsureTopic) -> str:
     action = "make topic if it is missing" if stage.create else "topic must exist"
-    return f"{action}: {stage.topic} at {stage.bootstrap} ({stage.purpose})"
+    counts = {"partitions": stage.partitions, "replicas": stage.replication}
+    asked = [f"{count} {name}" for name, count in counts.items() if count is not None]
+    asked += [f"{name}={value}" for name, value in stage.config]
+    shape = f" with {', '.join(asked)}" if asked else ""
+    return f"{action}: {stage.topic} at {stage.bootstrap}{shape} ({stage.purpose})"
 
 
 def _query(query: Query) -> dict[str, Any]:
@@ -85,6 +92,21 @@ def _(stage: Apply) -> str:
 
 
 @words.register
+def _(stage: Call) -> str:
+    step = stage.transform
+    lists = f"lists of at most {stage.batch_size} messages of {step.inputs[0]}"
+    back = f" into {step.schema}" if step.schema else ""
+    return (
+        f"`{step.name}`: {step.function}({lists}){back}; where it fails for one, {stage.on_failure}"
+    )
+
+
+@words.register
+def _(stage: Refuse) -> str:
+    return f"rows that `{stage.sink.name}` cannot write are bad records: {stage.sink.refused_for}"
+
+
+@words.register
 def _(stage: SetAside) -> str:
     limit = "" if stage.limit is None else f"; more than {stage.limit} in a batch stop the pipeline"
     if stage.topic is None:
@@ -95,7 +117,8 @@ def _(stage: SetAside) -> str:
 
 @words.register
 def _(stage: Write) -> str:
-    return f"`{stage.sink.name}` to {stage.sink.target}"
+    by = f", {stage.sink.by}" if isinstance(stage.sink, KafkaSink) else ""
+    return f"`{stage.sink.name}` to {stage.sink.target}{by}"
 
 
 def _stage_settings(stage: Stage) -> list[dict[str, str]]:
@@ -136,12 +159,22 @@ def _tasks(plan: Plan, session: Mapping[str, Setting]) -> str:
 
 
 def _position(plan: Plan) -> Iterator[str]:
-    if plan.pipeline.mode is Mode.STREAM:
+    if plan.polled:
+        every = plan.pipeline.options["trigger"] or "1000"
+        yield f"one of the sources cannot be followed by Spark: a batch begins every {every} ms"
+    if not plan.in_batches:
         yield "kept in Spark's checkpoint, which moves after every sink of a batch has acknowledged"
-    else:
-        yield "kept in a Delta table of offsets, written after every sink has acknowledged"
     for source in plan.sources:
-        first = source.first(plan.pipeline.mode)
+        if plan.in_batches:
+            yield _stored(plan.pipeline.source(source.name))
+        first = source.first(plan.reads_as)
         yield f"`{source.name}`: a first run begins at {first.value} ({first.origin})"
         if source.group is not None:
             yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"
+
+
+def _stored(source: Source) -> str:
+    if not source.store_offsets:
+        return f"`{source.name}`: not stored, so every run begins where a first one would"
+    place = source.metadata_table or "a Delta table in the state folder"
+    return f"`{source.name}`: kept in {place}, written after every sink has acknowledged"

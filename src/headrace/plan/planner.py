@@ -8,19 +8,22 @@ get a query of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from headrace.model.pipeline import Pipeline, SqlTransform, Transform
+from headrace.model.pipeline import Mode, Pipeline, PythonRowsTransform, SqlTransform, Transform
 from headrace.model.query import Query as SqlQuery
 from headrace.plan import promises
 from headrace.plan.stages import (
     Apply,
+    Call,
     Decode,
     EnsureTopic,
+    OnFailure,
     Plan,
     Query,
     Read,
+    Refuse,
     SetAside,
     Stage,
     Write,
@@ -31,6 +34,10 @@ from headrace.sinks.writer import SinkContext, SinkWriter
 from headrace.sources import SOURCES
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceContext, SourceReader
+
+# How many messages a function gets at once: unless it is said, and at most if only the source says.
+DEFAULT_LIST = 1_000
+LONGEST_LIST = 10_000
 
 
 def plan(pipeline: Pipeline) -> Plan:
@@ -50,6 +57,9 @@ class _Planner:
         self.sinks: list[SinkWriter] = [
             SINKS[sink.connector](sink, sink_context) for sink in pipeline.sinks
         ]
+        # A source that cannot be followed makes batches of all of them.
+        streams = all(source.STREAMS for source in self.sources.values())
+        self.reads_as = pipeline.mode if streams else Mode.BATCH
         self.transforms = {transform.name: transform for transform in pipeline.transforms}
 
     def plan(self) -> Plan:
@@ -71,27 +81,93 @@ class _Planner:
         for source in self.sources.values():
             needs_query = source.dead_letter_topic or source.max_errors is not None
             if by_frame and source.name not in set_aside and needs_query:
-                stages = (*self._reading([source]), self._aside(source, ()))
+                reading = (Read(source, source.settings(self.reads_as)), Decode(source))
+                stages = (*reading, self._aside(source, ()))
                 yield Query(f"dead.{source.name}", source.name, True, stages)
 
     def _query(self, name: str, frame: str, sinks: list[SinkWriter], set_aside: set[str]) -> Query:
-        """The query for one table; notes in `set_aside` the source whose bad records it handles."""
+        """The query for one table; notes in `set_aside` the source and the steps whose bad records
+        it handles.
+        """
         steps = self._needed(frame)
         inputs = {frame, *(table for step in steps for table in step.inputs)}
         sources = [source for name, source in self.sources.items() if name in inputs]
         carried = len(sources) == 1 and all(_rowwise(step) for step in steps)
-        stages: list[Stage] = [*self._reading(sources)]
-        stages += [Apply(step, carried) for step in steps]
-        if carried and sources[0].name not in set_aside and sources[0].bad_data != "fail":
-            set_aside.add(sources[0].name)
+        calls = {step.name for step in steps if isinstance(step, PythonRowsTransform)}
+        handled: set[str] = set()
+        refusals: list[Refuse] = []
+        if carried and sources[0].bad_data != "fail":
+            letters = sources[0].dead_letter_topic is not None
+            refusals = [Refuse(sink, letters) for sink in sinks if isinstance(sink, KafkaSink)]
+            refusing = {f"sink {refuse.sink.name}" for refuse in refusals}
+            handled = {sources[0].name, *calls, *refusing} - set_aside
+        stages: list[Stage] = []
+        for source in sources:
+            decode = _decode(source, bool(handled & calls), refusals)
+            yields = replace(decode, keeps_bad=source.name in handled)
+            stages += [Read(source, source.settings(self.reads_as)), yields]
+        stages += [*self._steps(steps, carried, handled, set_aside), *refusals]
+        if handled:
             stages.append(self._aside(sources[0], tuple(sinks)))
+        set_aside |= handled
         stages += [Write(sink, sink.settings()) for sink in sinks]
         return Query(name, frame, carried, tuple(stages))
 
-    def _reading(self, sources: list[SourceReader]) -> Iterator[Stage]:
-        for source in sources:
-            yield Read(source, source.settings(self.pipeline.mode))
-            yield Decode(source)
+    def _steps(
+        self, steps: list[Transform], all_carried: bool, handled: set[str], set_aside: set[str]
+    ) -> Iterator[Stage]:
+        """Where not all rows can be traced, those up to a function of messages still are, so that
+        it can name the record that it fails for.
+        """
+        calls = [step for step in steps if isinstance(step, PythonRowsTransform)]
+        before = {step.name for call in calls for step in self._needed(call.name)}
+        traced = {*self.sources}
+        for step in steps:
+            carried = all_carried or (
+                step.name in before and _rowwise(step) and traced.issuperset(step.inputs)
+            )
+            if carried:
+                traced.add(step.name)
+            if not isinstance(step, PythonRowsTransform):
+                yield Apply(step, carried)
+                continue
+            on_failure = OnFailure.STOPS
+            if carried:
+                on_failure = self._on_failure(step, all_carried, handled, set_aside)
+            yield Call(step, carried, self._list_size(step), on_failure)
+
+    def _on_failure(
+        self,
+        step: PythonRowsTransform,
+        all_carried: bool,
+        handled: set[str],
+        set_aside: set[str],
+    ) -> OnFailure:
+        (source,) = self._sources_of(step)
+        if source.bad_data == "fail":
+            return OnFailure.STOPS
+        if all_carried:
+            return OnFailure.KEPT if step.name in handled else OnFailure.LEFT
+        # They cannot be written by this query, and a second one, in which the function is called
+        # again, may find others. To drop and count them is all that could be done.
+        if source.bad_data != "skip" or source.max_errors is not None:
+            return OnFailure.STOPS
+        if step.name in set_aside:
+            return OnFailure.LEFT
+        set_aside.add(step.name)
+        return OnFailure.KEPT
+
+    def _sources_of(self, step: Transform) -> list[SourceReader]:
+        tables = {table for each in self._needed(step.name) for table in each.inputs}
+        return [source for name, source in self.sources.items() if name in tables]
+
+    def _list_size(self, step: PythonRowsTransform) -> int:
+        if step.batch_size is not None:
+            return step.batch_size
+        names = {source.name for source in self._sources_of(step)}
+        options = [source.options for source in self.pipeline.sources if source.name in names]
+        told = [each["batch_size"] for each in options if "batch_size" in each]
+        return min(*told, LONGEST_LIST) if told else DEFAULT_LIST
 
     def _aside(self, source: SourceReader, sinks: tuple[SinkWriter, ...]) -> SetAside:
         """Dead letters ride with a Kafka sink on the same cluster, which saves a job each batch."""
@@ -123,13 +199,28 @@ class _Planner:
                 yield EnsureTopic(query.aside.topic, servers, purpose, True)
             for write in query.writes:
                 if isinstance(write.sink, KafkaSink):
-                    sink = write.sink
-                    create: bool = sink.sink.options["create_topic"]
-                    purpose = f"written by `{sink.name}`"
-                    yield EnsureTopic(sink.topic, sink.bootstrap, purpose, create)
+                    yield from _written(write.sink)
+
+
+def _written(sink: KafkaSink) -> Iterator[EnsureTopic]:
+    new = sink.new_topic
+    for topic in sink.topics:
+        ensure = EnsureTopic(topic, sink.bootstrap, f"written by `{sink.name}`", new is not None)
+        yield ensure if new is None else replace(ensure, **asdict(new))
+
+
+def _decode(source: SourceReader, called: bool, refusals: list[Refuse]) -> Decode:
+    """How good rows carry their record: all of it for what may refuse any, most often nothing."""
+    if source.dead_letter_topic is None or not (called or refusals):
+        return Decode(source)
+    least = 0 if called else min(refuse.sink.least_refused for refuse in refusals)
+    return Decode(source, originals=True, least=least)
 
 
 def _rowwise(step: Transform) -> bool:
+    """Whether each row of it can be traced to a record; a function of messages sees to that."""
+    if isinstance(step, PythonRowsTransform):
+        return True
     if not isinstance(step, SqlTransform):
         return False
     query, _ = SqlQuery.parse(step.sql, step.span)

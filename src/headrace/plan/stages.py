@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from headrace.model.pipeline import Pipeline, Transform
+from headrace.model.pipeline import (
+    Mode,
+    Pipeline,
+    PythonRowsTransform,
+    PythonTransform,
+    SqlTransform,
+)
+from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import SinkWriter
 from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
@@ -12,12 +20,18 @@ from headrace.spec import Setting
 
 @dataclass(frozen=True)
 class EnsureTopic:
-    """Before the first batch: a topic that must be there; `create` it, or refuse to start."""
+    """Before the first batch: a topic that must be there; `create` it, or refuse to start.
+
+    A count that is None is the brokers' own default.
+    """
 
     topic: str
     bootstrap: str
     purpose: str
     create: bool
+    partitions: int | None = None
+    replication: int | None = None
+    config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -30,19 +44,55 @@ class Read:
 class Decode:
     """Bytes to columns; a record that does not fit is a row with a reason.
 
-    `originals`: good rows carry their record's bytes, for a later stage that may refuse them.
+    `originals`: good rows carry their record's bytes, for a later stage that may refuse them; those
+    whose value has less than `least` bytes do not.
+    `keeps_bad`: bad records stay in the query; otherwise another one sets them aside.
     """
 
     source: SourceReader
     originals: bool = False
+    keeps_bad: bool = True
+    least: int = 0
 
 
 @dataclass(frozen=True)
 class Apply:
     """One step. `carried`: its rows keep the hidden column, bad ones included."""
 
-    transform: Transform
+    transform: SqlTransform | PythonTransform
     carried: bool
+
+
+class OnFailure(StrEnum):
+    """What becomes of a record that the function of a step fails for."""
+
+    KEPT = "it is a bad record"
+    LEFT = "it is a bad record, which another query sets aside"
+    STOPS = "the pipeline stops"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step that is a function of messages, called with lists of at most `batch_size`.
+
+    Not `carried` are the rows of a step before it that no one can trace.
+    """
+
+    transform: PythonRowsTransform
+    carried: bool
+    batch_size: int
+    on_failure: OnFailure
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Rows that a sink cannot write become bad records, for every sink of the query.
+
+    `letters`: bad records become dead letters, so only rows that carry their record's bytes do.
+    """
+
+    sink: KafkaSink
+    letters: bool
 
 
 @dataclass(frozen=True)
@@ -50,13 +100,15 @@ class SetAside:
     """What becomes of the bad records of one source.
 
     `topic` is None when they are only counted. `beside` names the sink in whose job they are
-    written; without it they are a job of their own.
+    written; without it they are a job of their own. How `largest` a letter may be is known when a
+    run begins.
     """
 
     source: SourceReader
     topic: str | None
     limit: int | None
     beside: str | None = None
+    largest: int = 0
 
     @property
     def alone(self) -> bool:
@@ -70,7 +122,7 @@ class Write:
     settings: tuple[Setting, ...]
 
 
-Stage = Read | Decode | Apply | SetAside | Write
+Stage = Read | Decode | Apply | Call | Refuse | SetAside | Write
 
 
 @dataclass(frozen=True)
@@ -95,8 +147,16 @@ class Query:
         return tuple(stage for stage in self.stages if isinstance(stage, Decode))
 
     @property
-    def transforms(self) -> tuple[Apply, ...]:
-        return tuple(stage for stage in self.stages if isinstance(stage, Apply))
+    def transforms(self) -> tuple[Apply | Call, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Apply | Call))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Call))
+
+    @property
+    def refusals(self) -> tuple[Refuse, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Refuse))
 
     @property
     def aside(self) -> SetAside | None:
@@ -131,8 +191,19 @@ class Plan:
 
     @property
     def polled(self) -> bool:
-        """Whether a stream of it is made of batches, as one of its sources cannot be followed."""
-        return any(not source.STREAMS for source in self.sources)
+        """Whether it is a stream made of batches, as one of its sources cannot be followed."""
+        stream = self.pipeline.mode is Mode.STREAM
+        return stream and any(not source.STREAMS for source in self.sources)
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether Headrace finds each range and stores the position, and not Spark."""
+        return self.pipeline.mode is Mode.BATCH or self.polled
+
+    @property
+    def reads_as(self) -> Mode:
+        """How its sources are read: a polled stream is read as batches are."""
+        return Mode.BATCH if self.in_batches else self.pipeline.mode
 
     def counted_by(self, query: Query) -> tuple[str, ...]:
         """The sources whose records are counted in this query: those that no earlier one reads."""

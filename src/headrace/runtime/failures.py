@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 from headrace.errors import (
     AuthenticationFailure,
@@ -19,15 +20,23 @@ from headrace.errors import (
     DataLoss,
     DefinitionError,
     HeadraceError,
+    KafkaRefused,
     MessageSizeTooLarge,
     OutsideError,
+    RowRefused,
     SchemaMismatch,
     SparkFailed,
+    StepFailed,
     UnknownTopicOrPartition,
 )
 from headrace.formats.carried import REFUSAL
 from headrace.runtime import databases
 from headrace.sinks import changes
+from headrace.sinks.kafka_producer import NOT_DELIVERED
+from headrace.sinks.kafka_refusals import ROW_REFUSED, TOO_LARGE
+
+# What a worker fails with when a step cannot go on; the rest of the text is JSON.
+STEP_FAILED = "HEADRACE_STEP_FAILED "
 
 Make = Callable[[re.Match[str], str, str], HeadraceError]
 
@@ -39,6 +48,12 @@ def translate(error: BaseException, action: str, servers: str = "") -> HeadraceE
     text = _text(error)
     if REFUSAL in text:
         return _bad_record(text)
+    if STEP_FAILED in text:
+        return StepFailed(**_facts(text, STEP_FAILED))
+    if ROW_REFUSED in text:
+        return _row_refused(_facts(text, ROW_REFUSED), action)
+    if NOT_DELIVERED in text:
+        return _not_delivered(_facts(text, NOT_DELIVERED), action, servers)
     refused = changes.refusal(text) or databases.translate(error, action)
     if refused is not None:
         return refused
@@ -84,9 +99,34 @@ def _causes(origin: object) -> str:
 
 
 def _bad_record(text: str) -> HeadraceError:
-    found, _ = json.JSONDecoder().raw_decode(text[text.index(REFUSAL) + len(REFUSAL) :])
+    found = _facts(text, REFUSAL)
     reason = f"{found['error']}: {found.get('message') or ''}"
     return BadRecord(found["topic"], found["partition"], found["offset"], reason)
+
+
+def _row_refused(found: dict[str, Any], action: str) -> HeadraceError:
+    record = "a row"
+    if "offset" in found:
+        record = f"record {found['topic']}[{found['partition']}]@{found['offset']}"
+    if found["error"] == TOO_LARGE:
+        return MessageSizeTooLarge(f"{action}: {record}", found["message"])
+    return RowRefused(found["error"], action, record, f"{found['error']}: {found['message']}")
+
+
+def _not_delivered(found: dict[str, Any], action: str, servers: str) -> HeadraceError:
+    from confluent_kafka import KafkaError
+
+    from headrace.admin import client
+
+    error = KafkaError(found["code"], found["reason"])
+    known = client.translate(error, action, servers, found["topic"] or None)
+    known.hint = _REFUSED_HINTS.get(known.code, known.hint)
+    return known
+
+
+def _facts(text: str, mark: str) -> dict[str, Any]:
+    found, _ = json.JSONDecoder().raw_decode(text[text.index(mark) + len(mark) :])
+    return dict(found)
 
 
 def _unknown_topic(match: re.Match[str], _action: str, servers: str) -> HeadraceError:
@@ -104,6 +144,23 @@ def _first(text: str) -> str:
 
 def _rule(pattern: str, make: Make) -> tuple[re.Pattern[str], Make]:
     return re.compile(pattern), make
+
+
+# Java's exceptions by the names that Kafka's protocol has for them.
+_KAFKA_NAMES = {
+    "InvalidRecord": "INVALID_RECORD",
+    "InvalidTimestamp": "INVALID_TIMESTAMP",
+    "InvalidTopic": "TOPIC_EXCEPTION",
+    "PolicyViolation": "POLICY_VIOLATION",
+}
+_REFUSED_HINTS = {
+    "INVALID_RECORD": "a compacted topic takes no record without a key: set `key`",
+    "INVALID_TIMESTAMP": "the topic's `message.timestamp.…` settings say which times it takes",
+}
+
+
+def _refused_batch(name: str, action: str, detail: str) -> HeadraceError:
+    return KafkaRefused(name, action, _first(detail or " "), _REFUSED_HINTS.get(name))
 
 
 _RULES: list[tuple[re.Pattern[str], Make]] = [
@@ -124,6 +181,11 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
         lambda m, _a, _s: DataLoss(_first(m.group(1))),
     ),
     _rule(r"UnknownTopicOrPartitionException: [^\n]*?(?:[Tt]opic (\S+))?", _unknown_topic),
+    _rule(r"TimeoutException: Topic (\S+) not present in metadata", _unknown_topic),
+    _rule(
+        r"(Invalid(?:Record|Timestamp|Topic)|PolicyViolation)Exception: ([^\n]*)",
+        lambda m, action, _s: _refused_batch(_KAFKA_NAMES[m.group(1)], action, m.group(2)),
+    ),
     _rule(
         r"((?:DELTA_\w*SCHEMA\w*|DELTA_FAILED_TO_MERGE\w*)[^\n]*|A schema mismatch detected[^\n]*)",
         lambda m, action, _s: SchemaMismatch(action, _first(m.group(1))),

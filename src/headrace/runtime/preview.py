@@ -47,22 +47,27 @@ def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int 
     ranges = [source.newest(access, scan) for source in query.sources]
     for source, found in zip(query.sources, ranges, strict=True):
         raw[source.name] = source.batch(spark, found)
-    bad = [row for source in query.sources for row in _bad(source, raw[source.name], limit)]
-    frame = rows.build(spark, query, raw)
+    frame = rows.build(spark, query, raw).persist()  # so that functions are called once
     shown = rows.good(frame) if query.carried else frame
     columns = tuple(column for column in shown.columns if column != COLUMN)
     lines = tuple(json.loads(line) for line in _json_lines(shown, limit))
+    bad = [
+        row
+        for source in query.sources
+        for row in _bad(source, frame if query.carried else source.decode(raw[source.name]), limit)
+    ]
+    frame.unpersist()
     in_records = all(found.unit == "records" for found in ranges)
     scanned = sum(found.records for found in ranges) if in_records else None
     return Preview(columns, lines, tuple(bad), scanned)
 
 
-def _bad(source: SourceReader, raw: DataFrame, limit: int) -> list[BadRow]:
+def _bad(source: SourceReader, decoded: DataFrame, limit: int) -> list[BadRow]:
     if source.bad_data == "fail":
         return []
     names = ("topic", "partition", "offset", "error")
     columns = [f"{COLUMN}.{name}" for name in names]
-    found = rows.bad(source.decode(raw)).selectExpr(*columns, source.reason)
+    found = rows.bad(decoded).selectExpr(*columns, source.reason)
     return [BadRow(*row) for row in found.limit(limit).collect()]
 
 

@@ -7,24 +7,33 @@ would parse every message twice (docs/decisions/0003).
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.errors import DefinitionError
-from headrace.formats.carried import COLUMN, IS_BAD, IS_GOOD, IS_NO_VALUE
+from headrace.formats.carried import (
+    COLUMN,
+    IS_BAD,
+    IS_GOOD,
+    IS_NO_VALUE,
+    IS_NOT_BAD,
+    IS_REFUSED,
+    MESSAGE,
+    lighter,
+    refusing,
+)
 from headrace.model.pipeline import PythonTransform, SqlTransform
 from headrace.model.query import Query as SqlQuery
-from headrace.plan.stages import Apply, Plan, Query
-from headrace.runtime import failures
+from headrace.model.schema import quote
+from headrace.plan.stages import Apply, Call, Decode, OnFailure, Plan, Query
+from headrace.runtime import failures, functions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 INPUT_COUNTS = "headrace_in_"
 OUTPUT_COUNTS = "headrace_out"
+DROPPED_COUNTS = "headrace_dropped_"
 
 
 def build(
@@ -38,30 +47,30 @@ def build(
     `name` gives what the counts are kept under: their name in a stream's reports, or an
     Observation.
     """
-    frames: dict[str, DataFrame] = {}
+    tables = Tables(spark, name)
     for decode in query.decodes:
-        source = decode.source
-        decoded = _counted(
-            source.decode(raw[source.name], decode.originals),
-            name(INPUT_COUNTS + source.name),
-            records="count(1)",
-            bad=_count(IS_BAD),
-        )
-        frames[source.name] = decoded if query.carried else good(decoded)
+        tables.decode(decode, raw[decode.source.name])
     for stage in query.transforms:
-        frames[stage.transform.name] = _apply(spark, stage, frames)
-    written = _count(IS_GOOD) if query.carried else "count(1)"
-    return _counted(frames[query.frame], name(OUTPUT_COUNTS), written=written)
+        tables.apply(stage)
+    if not query.carried:
+        return _counted(tables.plain(query.frame), name(OUTPUT_COUNTS), written="count(1)")
+    refused = {"refused": _count(IS_REFUSED)} if query.calls or query.refusals else {}
+    rows = tables.frames[query.frame]
+    for refuse in query.refusals:
+        rows = refuse.sink.refusing(rows, refuse.letters)
+    return _counted(rows, name(OUTPUT_COUNTS), written=_count(IS_GOOD), **refused)
 
 
 def counts(plan: Plan, query: Query, seen: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """What the counters of a batch say: records and bad ones of the sources counted here."""
     inputs = [seen.get(INPUT_COUNTS + name, {}) for name in plan.counted_by(query)]
-    written = seen.get(OUTPUT_COUNTS, {}).get("written", 0) if query.writes else 0
+    output = seen.get(OUTPUT_COUNTS, {})
+    later = [output, *(each for name, each in seen.items() if name.startswith(DROPPED_COUNTS))]
     return {
         "records": sum(each.get("records", 0) for each in inputs),
-        "bad": sum(each.get("bad", 0) for each in inputs),
-        "written": written,
+        "bad": sum(each.get("bad", 0) for each in inputs)
+        + sum(each.get("refused", 0) for each in later),
+        "written": output.get("written", 0) if query.writes else 0,
     }
 
 
@@ -85,57 +94,91 @@ def _counted(rows: DataFrame, name: str | Observation, **counts: str) -> DataFra
     return rows.observe(name, *(expr(sql).alias(label) for label, sql in counts.items()))
 
 
-def _apply(spark: SparkSession, stage: Apply, frames: Mapping[str, DataFrame]) -> DataFrame:
-    step = stage.transform
-    try:
-        if isinstance(step, SqlTransform):
-            return _sql(spark, step, stage.carried, frames)
-        return _python(step, frames[step.inputs[0]])
-    except DefinitionError:
-        raise
-    except Exception as error:
-        raise failures.translate(error, f"step `{step.name}` at {step.span}") from error
+class Tables:
+    """The sources and steps of a query by name, with the hidden column as far as it is carried."""
 
+    def __init__(self, spark: SparkSession, name: Callable[[str], str | Observation]) -> None:
+        self._spark = spark
+        self._name = name
+        self.frames: dict[str, DataFrame] = {}
+        self._plain: dict[str, DataFrame] = {}
+        self._calls: set[str] = set()
 
-def _sql(
-    spark: SparkSession, step: SqlTransform, carried: bool, frames: Mapping[str, DataFrame]
-) -> DataFrame:
-    for name in step.inputs:
-        frames[name].createOrReplaceTempView(name)
-    if step.previous is not None:
-        frames[step.previous].createOrReplaceTempView("input")
-    if not carried:
-        return spark.sql(step.sql)
-    query, _ = SqlQuery.parse(step.sql, step.span)
-    assert query is not None  # a definition with broken SQL has no plan
-    return spark.sql(query.carrying(COLUMN, IS_NO_VALUE))
-
-
-def _python(step: PythonTransform, rows: DataFrame) -> DataFrame:
-    from pyspark.sql import DataFrame
-
-    result = _function(step)(rows)
-    if not isinstance(result, DataFrame):
-        raise DefinitionError(
-            f"step `{step.name}` at {step.span}: {step.function} returned "
-            f"{type(result).__name__}, and must return a DataFrame"
+    def decode(self, stage: Decode, raw: DataFrame) -> None:
+        source = stage.source
+        decoded = _counted(
+            _lighter(source.decode(raw, stage.originals), stage),
+            self._name(INPUT_COUNTS + source.name),
+            records="count(1)",
+            bad=_count(IS_BAD),
         )
-    return result
+        self.frames[source.name] = decoded if stage.keeps_bad else decoded.where(IS_NOT_BAD)
+
+    def apply(self, stage: Apply | Call) -> None:
+        step = stage.transform
+        try:
+            self.frames[step.name] = self._applied(stage)
+        except DefinitionError:
+            raise
+        except Exception as error:
+            raise failures.translate(error, f"step `{step.name}` at {step.span}") from error
+
+    def plain(self, name: str) -> DataFrame:
+        """Only the values of a table; what a function failed for ends here, and is counted."""
+        if name not in self._plain:
+            rows = self.frames[name]
+            if name in self._calls:
+                rows = _counted(rows, self._name(DROPPED_COUNTS + name), refused=_count(IS_REFUSED))
+            self._plain[name] = good(rows) if COLUMN in rows.columns else rows
+        return self._plain[name]
+
+    def _applied(self, stage: Apply | Call) -> DataFrame:
+        if isinstance(stage, Call):
+            return self._call(stage)
+        step = stage.transform
+        if isinstance(step, SqlTransform):
+            return self._sql(step, stage.carried)
+        return self._of_rows(step, self.plain(step.inputs[0]))
+
+    def _of_rows(self, step: PythonTransform, rows: DataFrame) -> DataFrame:
+        return functions.of_rows(step, rows)
+
+    def _sql(self, step: SqlTransform, carried: bool) -> DataFrame:
+        rows = {name: self.frames[name] if carried else self.plain(name) for name in step.inputs}
+        for name in step.inputs:
+            rows[name].createOrReplaceTempView(name)
+        if step.previous is not None:
+            rows[step.previous].createOrReplaceTempView("input")
+        if not carried:
+            return self._spark.sql(step.sql)
+        if self._calls.intersection(step.inputs):
+            self._calls.add(step.name)
+        query, _ = SqlQuery.parse(step.sql, step.span)
+        assert query is not None  # a definition with broken SQL has no plan
+        return self._spark.sql(query.carrying(COLUMN, IS_NO_VALUE))
+
+    def _call(self, stage: Call) -> DataFrame:
+        step = stage.transform
+        name = step.inputs[0]
+        rows = self.frames[name] if stage.carried else self.plain(name)
+        rows = functions.of_messages(step, stage.batch_size, rows)
+        if not stage.carried:
+            return rows
+        if stage.on_failure is OnFailure.LEFT:
+            return rows.where(IS_NOT_BAD)
+        if stage.on_failure is OnFailure.STOPS:
+            return _with_hidden(rows, refusing(MESSAGE))
+        self._calls.add(step.name)
+        return rows
 
 
-def _function(step: PythonTransform) -> Callable[[DataFrame], object]:
-    """The author's function; modules are looked for beside the pipeline file first."""
-    module, _, name = step.function.rpartition(".")
-    folder = str(Path(step.span.file).resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise DefinitionError(
-            f"step `{step.name}` at {step.span}: {step.function} cannot be imported: {error}",
-            hint=f"it must be a function in a module beside the pipeline file: {module}.py",
-        ) from error
-    if not callable(function):
-        raise DefinitionError(f"step `{step.name}` at {step.span}: {step.function} is no function")
-    return function  # type: ignore[no-any-return]
+def _lighter(rows: DataFrame, stage: Decode) -> DataFrame:
+    """Without the bytes of records that are too small for anyone to refuse."""
+    if not stage.originals or not stage.least:
+        return rows
+    return _with_hidden(rows, lighter(rows.select(f"{COLUMN}.*").columns, stage.least))
+
+
+def _with_hidden(rows: DataFrame, sql: str) -> DataFrame:
+    own = [quote(name) for name in rows.columns if name != COLUMN]
+    return rows.selectExpr(*own, f"{sql} AS {COLUMN}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.api import load
 from headrace.formats.carried import COLUMN
-from headrace.plan.stages import Plan
 from headrace.runtime import rows, session
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import RAW, SourceReader
@@ -57,32 +56,33 @@ def outcome(
     raw = {
         source.name: _raw(child, source, by_source.get(source.name, ())) for source in plan.sources
     }
-    return Outcome(_by_sink(child, plan, raw), _by_source(plan, raw))
-
-
-def _by_sink(
-    spark: SparkSession, plan: Plan, raw: Mapping[str, DataFrame]
-) -> dict[str, list[dict[str, Any]]]:
-    found = {}
+    written: dict[str, list[dict[str, Any]]] = {}
+    bad: dict[str, list[dict[str, Any]]] = {source.name: [] for source in plan.sources}
     for query in plan.queries:
-        frame = rows.build(spark, query, raw)
+        frame = rows.build(child, query, raw).persist()  # so that functions are called once
         shown = rows.good(frame) if query.carried else frame
         for write in query.writes:
-            found[write.sink.name] = [row.asDict(recursive=True) for row in shown.collect()]
-    return found
+            written[write.sink.name] = _values(shown)
+        if query.aside is not None:
+            bad[query.aside.source.name] += _bad(query.aside.source, frame)
+        frame.unpersist()
+    handled = {query.aside.source.name for query in plan.queries if query.aside is not None}
+    for source in plan.sources:
+        if source.name not in handled:
+            bad[source.name] = _bad(source, source.decode(raw[source.name]))
+    return Outcome(written, bad)
 
 
 _FACTS = ("topic", "partition", "offset", "timestamp", "error", "key", "value", "headers")
 
 
-def _by_source(plan: Plan, raw: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
-    found = {}
-    for source in plan.sources:
-        bad = rows.bad(source.decode(raw[source.name]))
-        facts = [f"{COLUMN}.{name}" for name in _FACTS]
-        bad = bad.selectExpr(*facts, f"{source.reason} AS message")
-        found[source.name] = [row.asDict(recursive=True) for row in bad.collect()]
-    return found
+def _bad(source: SourceReader, frame: DataFrame) -> list[dict[str, Any]]:
+    facts = [f"{COLUMN}.{name}" for name in _FACTS]
+    return _values(rows.bad(frame).selectExpr(*facts, f"{source.reason} AS message"))
+
+
+def _values(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
 
 
 def _raw(
@@ -94,7 +94,8 @@ def _raw(
     data = []
     for record in records:
         message = record if isinstance(record, Message) else Message(record)
-        topic = source.topics[0] if isinstance(source, KafkaSource) else source.name
+        named = source.topics if isinstance(source, KafkaSource) else ()
+        topic = named[0] if named else source.name
         place = message.topic or topic, message.partition
         offset = offsets.get(place, 0)
         offsets[place] = offset + 1
