@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from headrace.admin import groups, topic_settings
-from headrace.admin.client import Cluster
+from headrace.admin import groups, topic_settings, topics
+from headrace.admin.client import Cluster, connect
 from headrace.admin.forecast import Forecast, forecasts
 from headrace.admin.log_sizes import log_sizes
 from headrace.admin.records import Record, produce
+from headrace.cluster.dev import DevCluster
+from headrace.cluster.process import wait_until
 from headrace.project import Project
 from headrace.runtime.state import PipelineState, Status
 from headrace.testing.fixtures import TopicMaker
@@ -161,3 +163,21 @@ def test_status_shows_what_will_be_lost(
 def keep_status(project: Project, pipeline: str, positions: list[dict[str, Any]]) -> None:
     state = PipelineState(project.ensure(project.state(pipeline)))
     state.write_status(Status(pipeline, "stream", "p.yaml", "stopped", positions=positions))
+
+
+def test_kafka_deletes_nothing_before_the_forecast_and_then_does(three_brokers: DevCluster) -> None:
+    cluster = connect(three_brokers.bootstrap)
+    config = {"retention.ms": str(int(MINUTE * 1000))}
+    topics.create(cluster, "expiring", partitions=1, replication=1, config=config)
+    write(cluster, "expiring", 0, [MINUTE - 5, MINUTE - 4])
+    asked = time.monotonic()
+    (found,) = forecasts(cluster, {("expiring", 0): 0})
+    assert found.seconds is not None
+
+    def deleted() -> bool:
+        return topics.offsets(cluster, "expiring", "earliest")[0] > 0
+
+    assert wait_until(deleted, 120)
+    assert time.monotonic() - asked >= found.seconds
+    (gone,) = forecasts(cluster, {("expiring", 0): 0})
+    assert (gone.lost, gone.lag, gone.seconds) == (2, 0, None)

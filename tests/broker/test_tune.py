@@ -110,7 +110,7 @@ def test_a_fetch_that_is_too_small_is_found_with_the_line_that_mends_it(
     offline = headrace("check", file)
     assert (offline.out, offline.err) == ("", "p.yaml: ok\n")
 
-    write(name, "  batch_size: 500\n  properties: {max.partition.fetch.bytes: 5242880}\n", CONSOLE)
+    write(name, "  batch_size: 500\n  max_partition_fetch_bytes: 5242880\n", CONSOLE)
     assert headrace("tune", file).lines[-1] == "nothing to change"
     again = headrace("check", file, "--online")
     assert (again.code, again.out, again.err) == (0, "", "p.yaml: ok\n")

@@ -156,6 +156,7 @@ def test_a_size_is_said_in_the_unit_that_keeps_it_short(count: float, words: str
     ("per_second", "words"),
     [
         (0, "0 records/s"),
+        (0.02, "less than 0.1 records/s"),
         (0.26, "0.3 records/s"),
         (12.4, "12 records/s"),
         (5e4, "50,000 records/s"),

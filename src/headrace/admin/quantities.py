@@ -44,6 +44,8 @@ def duration(seconds: float) -> str:
 
 def rate(per_second: float) -> str:
     """Records in a second; one decimal where they are few."""
+    if 0 < per_second < 0.1:
+        return "less than 0.1 records/s"
     number = f"{per_second:,.1f}" if 0 < per_second < 10 else f"{per_second:,.0f}"
     return f"{number} records/s"
 
