@@ -117,8 +117,8 @@ class KafkaSink:
 
     @property
     def target(self) -> str:
-        what = f"the topic {self.topic} of each row" if self.per_row else f"topic {self.topic}"
-        return f"Kafka {what} at {self.bootstrap}"
+        each = " of each row" if self.per_row else ""
+        return f"Kafka topic {self.topic}{each} at {self.bootstrap}"
 
     @property
     def writer(self) -> str:
@@ -148,6 +148,7 @@ class KafkaSink:
             *(["its topic is not allowed"] if self.per_row else []),
             *(["its partition does not exist"] if options["partition"] else []),
             *(["its time is none"] if options["timestamp"] else []),
+            *(["its envelope has no id"] if options["envelope"] else []),
             f"its message is larger than {self.max_request} bytes or than the topic takes",
         ]
         return ", ".join(reasons)
@@ -160,8 +161,8 @@ class KafkaSink:
         rather than the record's, and stops the pipeline.
         """
         options = self.options
-        any_size = self.per_row or options["partition"] or options["timestamp"]
-        return 0 if any_size else LARGE_RECORD
+        parts = (options["partition"], options["timestamp"], options["envelope"])
+        return 0 if self.per_row or any(part is not None for part in parts) else LARGE_RECORD
 
     @property
     def needs_record(self) -> bool:

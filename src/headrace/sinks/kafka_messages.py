@@ -121,14 +121,19 @@ class Messages:
         time = f"unix_millis(TRY_CAST({text} AS TIMESTAMP))"
         return f"coalesce(TRY_CAST({text} AS BIGINT), {time})"
 
+    @property
+    def event_id(self) -> str:
+        """NULL where it is not known which record a row comes from."""
+        place = f"concat({COLUMN}.topic, '-', {COLUMN}.partition, '-', {COLUMN}.offset)"
+        return f"CAST({self.options['envelope']['id'] or place} AS STRING)"
+
     def _enveloped_as(self, form: str) -> bool:
         return self.options["envelope"] is not None and self.options["envelope"]["as"] == form
 
     def _envelope(self, names: dict[str, str]) -> Iterator[tuple[str, str]]:
         envelope: Options = self.options["envelope"]
-        place = f"concat_ws('-', {COLUMN}.topic, {COLUMN}.partition, {COLUMN}.offset)"
         version = envelope["schema_version"]
-        yield names["id"], f"CAST({envelope['id'] or place} AS STRING)"
+        yield names["id"], self.event_id
         yield names["time"], _iso(envelope["time"] or f"{COLUMN}.timestamp")
         yield names["source"], literal(envelope["source"] or self.pipeline)
         yield names["type"], literal(envelope["type"] or self.sink)

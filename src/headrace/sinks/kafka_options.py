@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.kafka_properties import producer_fault, topic_config_fault
-from headrace.model.names import servers_fault
+from headrace.model.names import servers_fault, version_fault
 from headrace.sinks.kafka_topics import allowed_fault, topic_fault
 from headrace.spec import Option, Spec, Type
 
@@ -212,6 +212,13 @@ _PRODUCER = (
         "`max.message.bytes` must allow it too. Default: 1048576.",
         minimum=1000,
         example="6000000",
+    ),
+    Option(
+        "api_version",
+        Type.LIST,
+        "A version of Kafka, which other clients need; here it has no effect.",
+        example='"2.6.0"',
+        validate=version_fault,
     ),
     Option(
         "writer",

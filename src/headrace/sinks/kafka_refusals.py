@@ -62,6 +62,7 @@ def find(messages: Messages, limits: Limits, rows: DataFrame) -> list[Refusal]:
         *_topic(messages),
         *_partition(messages, limits),
         *_timestamp(messages),
+        *_event_id(messages),
         _size(messages, limits, rows),
     ]
 
@@ -140,6 +141,12 @@ def _timestamp(messages: Messages) -> Iterator[Refusal]:
         words = f"concat('not a time that Kafka takes: ', CAST({given} AS STRING))"
         condition = f"({given}) IS NOT NULL AND coalesce({time}, -1) < 0"
         yield Refusal("BAD_TIMESTAMP", condition, words)
+
+
+def _event_id(messages: Messages) -> Iterator[Refusal]:
+    if messages.options["envelope"] is not None:
+        words = literal("its envelope would have no id")
+        yield Refusal("NO_EVENT_ID", f"{messages.event_id} IS NULL", words)
 
 
 def _size(messages: Messages, limits: Limits, rows: DataFrame) -> Refusal:
