@@ -18,7 +18,7 @@ from headrace import errors
 from headrace.cli.main import command_table
 from headrace.errors import HeadraceError
 from headrace.frontend.json_schema import pipeline_schema
-from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spec import Option, Spec
@@ -77,6 +77,7 @@ def _options() -> Iterator[str]:
     yield "Beside these: `source` or `sources`, `transform`, and `sink` or `sinks`. `sources` and"
     yield "`sinks` hold several by name; the only one of its kind is called `source` or `sink`."
     yield from _spec("A step of `transform`", STEP)
+    yield from _spec("Every source", SOURCE)
     for name, source in SOURCES.items():
         yield from _spec(f"Source `{name}`", source.SPEC)
     yield from _spec("Every sink", SINK)

@@ -7,13 +7,15 @@ and checking need neither a JVM nor a cluster; pyspark is imported when somethin
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DefinitionError
 from headrace.frontend.load import examine
-from headrace.model.pipeline import Pipeline
+from headrace.model.pipeline import Mode, Pipeline
 from headrace.plan import promises
 from headrace.plan.doubts import doubts
 from headrace.plan.explain import explain
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.runtime.preview import Preview
+    from headrace.runtime.standing import Standing, StoredPositions
     from headrace.runtime.tuning import Tuning
 
 
@@ -115,12 +118,21 @@ class Definition:
         from headrace.runtime.preview import preview
 
         pipeline = self.pipeline
-        if spark is not None:
-            return preview(pipeline, adopt(spark), rows, scan)
-        folder = self.project.ensure(self.project.states)
-        session = start(settings(pipeline, master), folder / "preview.log", debug)
-        try:
+        with self._looking(spark, master, debug) as session:
             return preview(pipeline, session, rows, scan)
+
+    @contextmanager
+    def _looking(
+        self, spark: SparkSession | None, master: str | None, debug: bool
+    ) -> Iterator[SparkSession]:
+        """A session to look at something with: the caller's, or one for the moment."""
+        if spark is not None:
+            yield adopt(spark)
+            return
+        folder = self.project.ensure(self.project.states)
+        session = start(settings(self.pipeline, master), folder / "preview.log", debug)
+        try:
+            yield session
         finally:
             session.stop()
 
@@ -131,9 +143,15 @@ class Definition:
         once: bool = False,
         on_event: Listener | None = None,
         debug: bool = False,
+        reset_offsets: bool = False,
+        commit: bool = True,
     ) -> Summary:
-        """Run until it ends; a stream ends when it is stopped, or with `once` when all is read."""
-        return self.prepare(spark, master, once, on_event, debug).wait()
+        """Run until it ends; a stream ends when it is stopped, or with `once` when all is read.
+
+        With `reset_offsets` the `offset` of its sources is followed though it has been before.
+        Without `commit` a batch writes its sinks and moves no position.
+        """
+        return self.prepare(spark, master, once, on_event, debug, reset_offsets, commit).wait()
 
     def prepare(
         self,
@@ -142,12 +160,39 @@ class Definition:
         once: bool = False,
         on_event: Listener | None = None,
         debug: bool = False,
+        reset_offsets: bool = False,
+        commit: bool = True,
     ) -> Run:
         """A run that is not started yet: `start` it beside other work, or `wait` for its end."""
         from headrace.runtime.engine import Engine
 
+        if not commit and self.pipeline.mode is not Mode.BATCH:
+            raise DefinitionError(
+                f"{self.pipeline.name} is a stream, whose position moves with every batch",
+                hint="only `mode: batch` can run without it; to look at rows, use `preview`",
+            )
         listener = on_event or (lambda _event: None)
-        return Run(Engine(self.plan, self.project, listener, spark, master, once, debug))
+        engine = Engine(
+            self.plan, self.project, listener, spark, master, once, debug, reset_offsets, commit
+        )
+        return Run(engine)
+
+    @contextmanager
+    def offsets(
+        self, spark: SparkSession | None = None, master: str | None = None, debug: bool = False
+    ) -> Iterator[StoredPositions]:
+        """The positions of a pipeline that reads in batches, to be seen and moved."""
+        from headrace.runtime.standing import StoredPositions
+
+        plan = self.plan
+        with self._looking(spark, master, debug) as session:
+            yield StoredPositions(plan, session, self.state)
+
+    def standing(self) -> list[Standing]:
+        """Where a stream stands by its checkpoints; needs no Spark."""
+        from headrace.runtime.standing import checkpointed
+
+        return checkpointed(self.plan, self.state)
 
     @property
     def state(self) -> PipelineState:

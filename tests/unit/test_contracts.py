@@ -19,7 +19,7 @@ from headrace.errors import (
     HeadraceError,
 )
 from headrace.frontend import yaml
-from headrace.frontend.options import PIPELINE, SINK, STEP
+from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP
 from headrace.sinks import SINKS
 from headrace.sinks.writer import SinkKind, SinkWriter
 from headrace.sources import SOURCES
@@ -29,6 +29,7 @@ from headrace.spec import Option, Spec, Type
 SPECS = [
     PIPELINE,
     STEP,
+    SOURCE,
     SINK,
     *(source.SPEC for source in SOURCES.values()),
     *(sink.SPEC for sink in SINKS.values()),

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.admin import groups, topics
+from headrace.admin import groups, places, times, topics
 from headrace.admin.client import Cluster, connect
+from headrace.admin.places import Place
 from headrace.cli.target import bootstrap
 from headrace.errors import DefinitionError
 
@@ -49,6 +50,25 @@ def exactly_one(**options: object) -> None:
     if all(value is None for value in options.values()):
         names = ", ".join("--" + name.replace("_", "-") for name in options)
         raise DefinitionError("one of several options is missing", hint=f"choose one of {names}")
+
+
+def place(
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_time: str | None,
+    by: int | None,
+) -> Place:
+    """The place that one of these options names."""
+    if to_earliest:
+        return places.Earliest()
+    if to_latest:
+        return places.Latest()
+    if to_offset is not None:
+        return places.AtOffset(to_offset)
+    if to_time is not None:
+        return places.AtTime(times.parse(to_time))
+    return places.Shift(by or 0)
 
 
 def _live_names(

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.admin import groups, offset_deletion, places, resets, times, topics
+from headrace.admin import groups, offset_deletion, places, resets, topics
 from headrace.admin.client import Cluster
 from headrace.admin.groups import Group, Position
-from headrace.admin.places import Place
 from headrace.cli import output
 from headrace.cli.arguments import (
     GroupArgument,
@@ -20,6 +19,7 @@ from headrace.cli.arguments import (
     YesOption,
     complete_topic,
     exactly_one,
+    place,
     reach,
 )
 from headrace.cli.output import Format, FormatOption, counted
@@ -126,10 +126,13 @@ def reset(
         by=by,
         from_file=from_file,
     )
-    place = _place(to_earliest, to_latest, to_offset, to_time, by, from_file)
+    if from_file is None:
+        chosen = place(to_earliest, to_latest, to_offset, to_time, by)
+    else:
+        chosen = places.Listed(resets.parse_plan(from_file.read_text(), str(from_file)))
     scopes = [resets.parse_scope(text) for text in topic or ()]
     cluster = reach(bootstrap_server, property)
-    moves = resets.plan(cluster, group, place, scopes)
+    moves = resets.plan(cluster, group, chosen, scopes)
     rows = [{**asdict(move), "by": move.by} for move in moves]
     output.emit_rows(rows, ["topic", "partition", "old", "new", "by"], form)
     if dry_run or not moves:
@@ -181,27 +184,6 @@ def _delete_offsets(cluster: Cluster, names: list[str], chosen: list[str], yes: 
         if held:
             offset_deletion.delete_offsets(cluster, name, held)
         output.note(f"group {name}: {counted(len(held), 'position')} deleted")
-
-
-def _place(
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    to_time: str | None,
-    by: int | None,
-    from_file: Path | None,
-) -> Place:
-    if to_earliest:
-        return places.Earliest()
-    if to_latest:
-        return places.Latest()
-    if to_offset is not None:
-        return places.AtOffset(to_offset)
-    if to_time is not None:
-        return places.AtTime(times.parse(to_time))
-    if from_file is not None:
-        return places.Listed(resets.parse_plan(from_file.read_text(), str(from_file)))
-    return places.Shift(by or 0)
 
 
 def _emit_states(rows: list[dict[str, Any]], form: Format) -> None:

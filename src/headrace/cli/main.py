@@ -24,6 +24,7 @@ from headrace.errors import EXIT_INTERNAL, HeadraceError, InternalError
 COMMANDS = {
     "headrace.cli.pipelines": ("check", "explain", "preview", "run", "status", "new", "schema"),
     "headrace.cli.tune": ("tune",),
+    "headrace.cli.offsets": ("offsets",),
     "headrace.cli.dev": ("dev",),
     "headrace.cli.jars": ("jars",),
     "headrace.cli.topics": ("topics",),

@@ -239,6 +239,18 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="A stream: read all that is there now, and end.")
     ] = False,
+    reset_offsets: Annotated[
+        bool,
+        typer.Option("--reset-offsets", help="Follow `offset:` of the sources once more."),
+    ] = False,
+    no_commit: Annotated[
+        bool,
+        typer.Option(
+            "--no-commit",
+            help="A batch: write the sinks and move no position, so that the next run reads the "
+            "same again.",
+        ),
+    ] = False,
     master: MasterOption = None,
     style: Annotated[
         str, typer.Option("--progress", help="auto, live, plain, json or none.")
@@ -256,7 +268,14 @@ def run(
     definition = load(file)
     _show_warnings(definition.check())
     with showing(chosen) as listener:
-        running = definition.prepare(master=master, once=once, on_event=listener, debug=debugging())
+        running = definition.prepare(
+            master=master,
+            once=once,
+            on_event=listener,
+            debug=debugging(),
+            reset_offsets=reset_offsets,
+            commit=not no_commit,
+        )
         with _signals(running):
             running.wait()
 

@@ -23,7 +23,7 @@ from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan
 from headrace.project import Project
 from headrace.runtime import failpoints, failures, session
-from headrace.runtime.batch import BatchRun
+from headrace.runtime.batch import BatchRun, PolledRun
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.prepare import prepare
 from headrace.runtime.progress import BatchDone, Event, Listener, Started, Summary, Warned
@@ -48,6 +48,8 @@ class Engine:
         master: str | None = None,
         once: bool = False,
         debug: bool = False,
+        reset_offsets: bool = False,
+        commit: bool = True,
     ) -> None:
         self._plan = plan
         self._state = PipelineState(project.ensure(project.state(plan.pipeline.name)))
@@ -56,6 +58,8 @@ class Engine:
         self._master = master
         self._once = once
         self._debug = debug
+        self._reset_offsets = reset_offsets
+        self._commit = commit
         self._stop_requested = False
         self._stop: Stop | None = None
 
@@ -72,23 +76,36 @@ class Engine:
             stack.enter_context(self._state.lock(pipeline.name))  # 1
             report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
             clusters = Clusters()
-            prepare(self._plan, clusters)  # 2
+            plan = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
             spark = stack.enter_context(self._session())  # 3
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
             stack.callback(positions.close)
             report.follow(positions)
-            run: StreamRun | BatchRun
-            if pipeline.mode is Mode.STREAM:
-                run = StreamRun(self._plan, spark, self._state, positions, report, self._once)
-            else:
-                run = BatchRun(self._plan, spark, self._state, positions, clusters, report)
+            run = self._of_mode(plan, spark, positions, clusters, report)
             self._stop = run.stop
             if not self._stop_requested:
                 run.run()  # 4
             summary = report.summary(time.monotonic() - began)
             report(summary)
         return summary
+
+    def _of_mode(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        positions: GroupPositions,
+        clusters: Clusters,
+        report: Listener,
+    ) -> StreamRun | BatchRun | PolledRun:
+        """As a stream of Spark's, as one batch, or as batches again and again."""
+        parts = (plan, spark, self._state, positions, clusters, report)
+        if plan.pipeline.mode is Mode.STREAM and not plan.polled:
+            return StreamRun(*parts, self._once, self._reset_offsets)
+        batch = BatchRun(*parts, self._commit, self._reset_offsets)
+        if plan.polled:
+            return PolledRun(plan, batch, report, self._once)
+        return batch
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:

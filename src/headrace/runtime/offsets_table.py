@@ -67,6 +67,11 @@ class OffsetsTable:
     def read(self) -> dict[str, dict[Key, int]]:
         """The next offset to read, by source and partition; a source without rows is not in it."""
         self._rows = list(self._own()) if self.exists else []
+        return self.known
+
+    @property
+    def known(self) -> dict[str, dict[Key, int]]:
+        """What was read last."""
         found: dict[str, dict[Key, int]] = {}
         # Rows by hand last, so that they count; of two alike the lowest, so that nothing is lost.
         for row in sorted(self._rows, key=lambda row: (row.by_hand, -row.max_offset)):
@@ -221,10 +226,15 @@ class PositionStore:
         return source in self._of
 
     def read(self) -> dict[str, dict[Key, int]]:
-        found: dict[str, dict[Key, int]] = {}
+        """Where each source stands; `write` counts on that it still does."""
         for table in self._tables:
-            found.update(table.read())
-        return found
+            table.read()
+        return self.known
+
+    @property
+    def known(self) -> dict[str, dict[Key, int]]:
+        """What was read last."""
+        return {name: at for table in self._tables for name, at in table.known.items()}
 
     def write(self, after: Positions, note: str | None = None) -> None:
         """Store the positions of the sources that are kept; one commit a table."""
