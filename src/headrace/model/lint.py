@@ -14,12 +14,14 @@ from headrace.model.pipeline import (
     Transform,
 )
 from headrace.model.query import Query
+from headrace.model.source_lint import lint_sources
 from headrace.spans import Diagnostic, Severity
 
 
 def lint(pipeline: Pipeline) -> list[Diagnostic]:
     checks = (_stream_limits, _no_cluster, _loops, _unused, _shared, _no_effect)
-    return [fault for check in checks for fault in check(pipeline)]
+    found = [fault for check in checks for fault in check(pipeline)]
+    return [*found, *lint_sources(pipeline)]
 
 
 def _stream_limits(pipeline: Pipeline) -> Iterator[Diagnostic]:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from headrace.sources.delta import DeltaSource
+from headrace.sources.files import FilesSource
+from headrace.sources.impulse import ImpulseSource
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.log import LogSource
+from headrace.sources.python_class import PythonSource
 from headrace.sources.reader import SourceKind
 
 SOURCES: dict[str, SourceKind] = {
     "kafka": KafkaSource,
+    "files": FilesSource,
+    "log": LogSource,
+    "delta": DeltaSource,
+    "impulse": ImpulseSource,
+    "python": PythonSource,
 }
