@@ -24,6 +24,7 @@ from headrace.admin.records import Record, produce
 from headrace.cluster.dev import DevCluster
 from headrace.errors import TooManyBadRecords
 from headrace.runtime.prepare import prepare
+from headrace.runtime.preview import Preview
 from headrace.runtime.progress import Summary
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Place:
 
     def run(self, name: str) -> Summary:
         return headrace.load(self.folder / f"{name}.yaml").run(spark=self._spark, once=True)
+
+    def preview(self, name: str) -> Preview:
+        return headrace.load(self.folder / f"{name}.yaml").preview(spark=self._spark)
 
     def fill(self, topic: str, partitions: int = 1) -> None:
         topics.ensure(self.cluster, topic, partitions)
@@ -246,6 +250,10 @@ def visits(place: Place) -> None:
 
 def parcels(place: Place) -> None:
     place.fill("parcels")
+    seen = place.preview("parcels")
+    assert sorted(row["parcel"] for row in seen.rows) == ["P-1", "P-2"]
+    errors = sorted((row.offset, row.error) for row in seen.bad)
+    assert errors == [(2, "PYTHON_ERROR"), (4, "PYTHON_ERROR"), (5, "MISSING_FIELD")]
     summary = place.run("parcels")
     priced = [("P-1", "home", 450, 0), ("P-2", "near", 225, 1)]
     assert place.rows("parcels.priced") == [
