@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.codeview.embedding import Embedding
-from headrace.runtime import message_function
+from headrace.formats.carried import COLUMN
 from headrace.runtime.message_function import MessageFunction, Target
 from headrace.runtime.modules import Modules
 from headrace.sinks import kafka_producer
@@ -41,4 +41,4 @@ def test_a_closure_comes_with_the_values_that_it_closes_over() -> None:
     assert values == {"self": function}
     names = _run(embedding)
     assert callable(names["lists"])
-    assert names["COLUMN"] == message_function.COLUMN
+    assert names["COLUMN"] == COLUMN
