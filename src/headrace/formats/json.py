@@ -52,6 +52,12 @@ def decode(
     return row.selectExpr(*columns, *metadata, f"{carried('__error', originals)} AS {COLUMN}")
 
 
+def whole(schema: Schema) -> str:
+    """SQL for the value as one struct, among the `metadata` of `decode`; NULL for no value."""
+    fields = ", ".join(f"{literal(name)}, __row.{quote(name)}" for name in schema.names)
+    return f"IF(__row IS NULL, NULL, named_struct({fields}))"
+
+
 def reason(schema: Schema) -> str:
     """SQL for a sentence about a bad record, over rows that carry the hidden column.
 
@@ -121,6 +127,10 @@ def _missing_fields(schema: Schema) -> str:
         return "'a field is missing'"
     parsed = _from_json(schema, _CARRIED_VALUE)
     names = ", ".join(
-        f"IF({parsed}.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
+        f"IF(found.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
     )
-    return f"concat('without a value for: ', concat_ws(', ', {names}))"
+    # An array of one, as a name for what is parsed once and looked at several times.
+    return (
+        f"concat('without a value for: ', "
+        f"transform(array({parsed}), found -> concat_ws(', ', {names}))[0])"
+    )

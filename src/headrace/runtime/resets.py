@@ -88,7 +88,7 @@ def due(asked: Mapping[str, str], resets: Resets, again: bool) -> set[str]:
 
 
 class Table(Protocol):
-    """The stored positions of a batch pipeline."""
+    """The stored positions of a batch pipeline; of some sources it may keep none."""
 
     def read(self) -> dict[str, dict[tuple[str, int], int]]: ...
 
@@ -135,11 +135,13 @@ def follow_in_table(
     if after != resets:
         after.write(file)  # 1
         reach("reset.noted")
-    if storing:
-        table.write({**stored, **storing})  # 2
-        reach("reset.stored")
-        replace(after, storing={}).write(file)  # 3
-    return {**stored, **storing}
+    if not storing:
+        return stored
+    table.write({**stored, **storing})  # 2
+    reach("reset.stored")
+    replace(after, storing={}).write(file)  # 3
+    # Read again, as the table counts on being as it was when it was read last.
+    return {**storing, **table.read()}
 
 
 def _plain(positions: Positions) -> dict[str, Any]:

@@ -106,12 +106,17 @@ class Starts:
         )
         return ", ".join(dict.fromkeys(loss for loss in losses if loss)) or None
 
-    def pass_by(self, query: Query, batch: int, done: bool) -> None:
-        """Tell what a batch cannot read any more, or may not have read when it is `done`."""
+    def pass_by(self, query: Query, batch: int) -> None:
+        """Tell what a batch that is written may not have found any more.
+
+        Spark says nothing of it where it may go on, and may have had the records in memory.
+        """
         for source in _kafka(query):
             if source.passes_losses:
-                begins = self._of(source, Checkpoint(self.checkpoint(query)).before(batch))
-                self._tell_loss(source, begins, source.extent(self._clusters), done)
+                parts = Checkpoint(self.checkpoint(query)).before(batch)
+                begins = self._of(source, parts, len(_kafka(query)) == 1)
+                extent = source.extent(self._clusters)
+                self._tell_loss(source, begins, extent, "maybe lost before they were read")
 
     def _looks(self, query: Query) -> Iterator[_Look]:
         for source in _kafka(query):
@@ -125,7 +130,7 @@ class Starts:
         return self._of(source, checkpoint.stands(), len(_kafka(query)) == 1)
 
     @staticmethod
-    def _of(source: KafkaSource, parts: tuple[Offsets, ...], alone: bool = True) -> Offsets:
+    def _of(source: KafkaSource, parts: tuple[Offsets, ...], alone: bool) -> Offsets:
         """The lines of a checkpoint do not say whose they are, so their topics must."""
         if alone:
             return lowest(parts)
@@ -140,7 +145,7 @@ class Starts:
             if lost and not source.passes_losses:
                 raise DataLoss(lost)
             if lost:
-                self._tell_loss(source, read, look.extent, done=False)
+                self._tell_loss(source, read, look.extent, "lost before they were read")
             if source.name not in now:
                 source.require_positions(look.stands, look.extent)
         if now.intersection(look.source.name for look in looks):
@@ -186,7 +191,7 @@ class Starts:
             return look.source.known(look.stands, look.extent)
         return look.source.starts(self._clusters, Mode.STREAM, look.stands, look.extent, self._warn)
 
-    def _tell_loss(self, source: KafkaSource, stands: Offsets, extent: Extent, done: bool) -> None:
+    def _tell_loss(self, source: KafkaSource, stands: Offsets, extent: Extent, how: str) -> None:
         news = {
             key: at
             for key, at in stands.items()
@@ -198,7 +203,6 @@ class Starts:
             return
         for key in news:
             self._told[(source.name, *key)] = extent.begins[key]
-        how = "maybe lost before they were read" if done else "lost before they were read"
         self._warn(f"{how}, and passed over: {lost}")
         self._state.note_loss(source.name, lost)
 

@@ -164,9 +164,8 @@ class StreamRun:
         name = self._plan.pipeline.name
 
         def write(batch_rows: DataFrame, batch_id: int) -> None:
-            self._starts.pass_by(query, batch_id, done=False)
             writing.write(query, name, batch_rows, Batch(batch_id, generation))
-            self._starts.pass_by(query, batch_id, done=True)
+            self._starts.pass_by(query, batch_id)
 
         return lambda batch_rows, batch_id: self._gate.through(
             query.name, batch_id, lambda: write(batch_rows, batch_id)

@@ -1,0 +1,197 @@
+"""Sources as Mage's users write them, in files of their own: each is taken, and means the same.
+
+Only `schema` is added, which a source of JSON needs here. What needs a login is elsewhere, and so
+is what comes with other formats.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.definitions import CONSOLE, below, write
+
+from headrace.api import load
+from headrace.model.pipeline import Mode
+from headrace.plan.planner import plan
+from headrace.sources.kafka import KafkaSource
+from headrace.spans import Severity
+
+BEES = 'connector_type: kafka\nbootstrap_server: "localhost:9092"\nschema: "bees INT"\n'
+
+BASIC = (
+    BEES
+    + """
+topic: hives
+consumer_group: hive_reader
+include_metadata: false
+api_version: "0.10.2"
+batch_size: 100
+timeout_ms: 500
+auto_offset_reset: latest
+max_partition_fetch_bytes: 5242880
+offset:
+  value: null
+  type: "end"
+  partitions:
+  - {"topic": "hives", "partition": 1}
+"""
+)
+SEVERAL_TOPICS = (
+    BEES
+    + """
+topics: ['hives', 'queens', 'swarms']
+consumer_group: all_bees
+batch_size: 200
+max_partition_fetch_bytes: 10485760
+timeout_ms: 1000
+"""
+)
+FROM_THE_BEGINNING = (
+    BEES
+    + """
+topic: hives
+consumer_group: hive_reader
+offset:
+  type: "beginning"
+  partitions:
+    - {"topic": "hives", "partition": 0}
+    - {"topic": "hives", "partition": 1}
+"""
+)
+FROM_A_NUMBER = (
+    BEES
+    + """
+topic: hives
+consumer_group: hive_reader
+offset:
+  type: "int"
+  value: 1000
+  partitions:
+    - {"topic": "hives", "partition": 0}
+"""
+)
+FROM_A_TIME = (
+    BEES
+    + """
+topic: old_hives
+consumer_group: hive_history
+batch_size: 1000
+max_partition_fetch_bytes: 10485760
+timeout_ms: 1000
+offset:
+  type: "timestamp"
+  value: 1609459200000
+  partitions:
+    - {"topic": "old_hives", "partition": 0}
+    - {"topic": "old_hives", "partition": 1}
+    - {"topic": "old_hives", "partition": 2}
+"""
+)
+BYTES = """
+connector_type: kafka
+bootstrap_server: "localhost:9092"
+topic: hives
+consumer_group: hive_reader
+serde_config:
+  serialization_method: RAW_VALUE
+"""
+MUCH = (
+    BEES.replace("localhost:9092", "hive1:9092,hive2:9092")
+    + """
+topic: busy_hives
+consumer_group: busy_reader
+batch_size: 1000
+max_partition_fetch_bytes: 10485760
+timeout_ms: 1000
+auto_offset_reset: earliest
+"""
+)
+SOON = (
+    BEES
+    + """
+topic: alarms
+consumer_group: alarm_reader
+batch_size: 10
+max_partition_fetch_bytes: 1048576
+timeout_ms: 100
+auto_offset_reset: latest
+"""
+)
+SMALL = (
+    BEES
+    + """
+topic: flights
+consumer_group: flight_reader
+batch_size: 500
+max_partition_fetch_bytes: 2097152
+timeout_ms: 500
+auto_offset_reset: latest
+include_metadata: false
+"""
+)
+LARGE = (
+    BEES.replace("localhost:9092", "hive1:9092,hive2:9092")
+    + """
+topic: pictures
+consumer_group: picture_reader
+batch_size: 100
+max_partition_fetch_bytes: 104857600
+timeout_ms: 2000
+auto_offset_reset: earliest
+include_metadata: true
+"""
+)
+ALL = {
+    "basic": BASIC,
+    "several topics": SEVERAL_TOPICS,
+    "from the beginning": FROM_THE_BEGINNING,
+    "from a number": FROM_A_NUMBER,
+    "from a time": FROM_A_TIME,
+    "bytes": BYTES,
+    "much": MUCH,
+    "soon": SOON,
+    "small": SMALL,
+    "large": LARGE,
+}
+
+
+def _source(folder: Path, text: str) -> tuple[KafkaSource, dict[str, str]]:
+    pipeline = load(write(folder, below("source", text) + CONSOLE)).pipeline
+    (source,) = plan(pipeline).sources
+    assert isinstance(source, KafkaSource)
+    return source, {setting.name: setting.value for setting in source.settings(Mode.STREAM)}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_source_of_mage_is_a_file_of_its_own(tmp_path: Path, name: str) -> None:
+    found = load(write(tmp_path, ALL[name])).check()
+    assert [fault for fault in found if fault.severity is Severity.ERROR] == []
+    assert {fault.code for fault in found} <= {"NO_EFFECT"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        (
+            "basic",
+            {"subscribe": "hives", "maxOffsetsPerTrigger": "100", "maxTriggerDelay": "500ms"},
+        ),
+        ("several topics", {"subscribe": "hives,queens,swarms", "startingOffsets": "latest"}),
+        ("much", {"kafka.bootstrap.servers": "hive1:9092,hive2:9092"}),
+        ("soon", {"minOffsetsPerTrigger": "10", "kafka.max.partition.fetch.bytes": "1048576"}),
+        ("large", {"kafka.fetch.max.bytes": "104857600", "startingOffsets": "earliest"}),
+    ],
+)
+def test_its_options_reach_spark(tmp_path: Path, name: str, settings: dict[str, str]) -> None:
+    _, given = _source(tmp_path, ALL[name])
+    assert settings.items() <= given.items()
+
+
+def test_its_positions_and_its_group_are_the_sources(tmp_path: Path) -> None:
+    source, _ = _source(tmp_path, FROM_A_TIME)
+    assert source.group == "hive_history"
+    assert source.moved == {("old_hives", 0), ("old_hives", 1), ("old_hives", 2)}
+    assert _source(tmp_path, BYTES)[0].format == "raw"
+    columns = KafkaSource.columns(_source(tmp_path, LARGE)[0].options) or ()
+    assert {"data", "metadata"} <= set(columns)
