@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 
 from headrace.model.pipeline import Mode, Pipeline, PythonRowsTransform, SqlTransform, Transform
@@ -57,9 +58,6 @@ class _Planner:
         self.sinks: list[SinkWriter] = [
             SINKS[sink.connector](sink, sink_context) for sink in pipeline.sinks
         ]
-        # A source that cannot be followed makes batches of all of them.
-        streams = all(source.STREAMS for source in self.sources.values())
-        self.reads_as = pipeline.mode if streams else Mode.BATCH
         self.transforms = {transform.name: transform for transform in pipeline.transforms}
 
     def plan(self) -> Plan:
@@ -67,6 +65,15 @@ class _Planner:
         ensured = tuple(dict.fromkeys(self._prepare(queries)))
         result = Plan(self.pipeline, ensured, tuple(queries), ())
         return replace(result, promises=promises.of(result))
+
+    @cached_property
+    def reads_as(self) -> Mode:
+        """A source that is read and cannot be followed makes batches of all of them."""
+        frames = {sink.input for sink in self.pipeline.sinks}
+        steps = [step for frame in frames for step in self._needed(frame)]
+        read = frames.union(*(step.inputs for step in steps))
+        streams = all(source.STREAMS for name, source in self.sources.items() if name in read)
+        return self.pipeline.mode if streams else Mode.BATCH
 
     def reading_only(self) -> Query:
         return self._query("preview", self.pipeline.output, [], set())
