@@ -27,9 +27,14 @@ class Frames(rows.Tables):
             self.decode(decode, cast("DataFrame", raw[decode.source.name]))
         for stage in query.transforms:
             self.apply(stage)
-        return cast(
-            Recorded, self.frames[query.frame] if query.carried else self.plain(query.frame)
-        )
+        found = self.frames[query.frame] if query.carried else self.plain(query.frame)
+        for refuse in query.refusals:
+            self._script.add("")
+            self._script.comment(f"Refuse: {words(refuse)}")
+            refused = cast(Recorded, refuse.sink.refusing(found, refuse.letters))
+            name = f"{variable(query.frame)}_for_{variable(refuse.sink.name)}"
+            found = cast("DataFrame", self._script.assign(name, refused))
+        return cast(Recorded, found)
 
     def decode(self, stage: Decode, raw: DataFrame) -> None:
         self._script.add("")

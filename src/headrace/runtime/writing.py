@@ -124,8 +124,8 @@ def _send(sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFram
         largest = aside.largest
     else:
         kept = kept.where(IS_NOT_BAD)
-    good = sink.guarded(kept)
-    sink.send(kept, {name: _choice(cases, name, good[name]) for name in good}, largest)
+    measured, good = sink.guarded(kept)
+    sink.send(measured, {name: _choice(cases, name, good[name]) for name in good}, largest)
 
 
 def _choice(cases: list[tuple[str, dict[str, str]]], name: str, otherwise: str) -> str:

@@ -28,7 +28,7 @@ from headrace.sinks import (
 )
 from headrace.sinks.kafka_messages import Messages
 from headrace.sinks.kafka_options import SPEC
-from headrace.sinks.kafka_refusals import Refusal, TopicFacts
+from headrace.sinks.kafka_refusals import Limits, TopicFacts
 from headrace.sinks.writer import Batch, SinkContext
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
@@ -220,19 +220,23 @@ class KafkaSink:
 
     def refusing(self, rows: DataFrame, letters: bool) -> DataFrame:
         """Rows with the hidden column, of which those that it cannot write are bad records now."""
-        return kafka_refusals.refusing(rows, self._refusals(rows), self.per_row, letters)
+        messages, limits = self.messages(rows.columns), self._limits
+        found = kafka_refusals.find(messages, limits)
+        judged = kafka_refusals.measured(rows, messages, limits)
+        return kafka_refusals.refusing(judged, found, self.per_row, letters)
 
-    def guarded(self, rows: DataFrame) -> dict[str, str]:
-        """As `expressions`, ending the query at a row that cannot be written."""
-        found = self.expressions(rows.columns)
-        carried = COLUMN in rows.columns
-        value = kafka_refusals.guarded(found["value"], self._refusals(rows), carried)
-        return {**found, "value": value}
+    def guarded(self, rows: DataFrame) -> tuple[DataFrame, dict[str, str]]:
+        """The rows, and `expressions` over them that end the query at one that cannot be written."""
+        messages, limits = self.messages(rows.columns), self._limits
+        made = messages.expressions()
+        found = kafka_refusals.find(messages, limits)
+        value = kafka_refusals.guarded(made["value"], found, COLUMN in rows.columns)
+        return kafka_refusals.measured(rows, messages, limits), {**made, "value": value}
 
-    def _refusals(self, rows: DataFrame) -> list[Refusal]:
+    @property
+    def _limits(self) -> Limits:
         compressed = self._producer.get("compression.type", "none") != "none"
-        limits = kafka_refusals.Limits(self.max_request, compressed, self.facts)
-        return kafka_refusals.find(self.messages(rows.columns), limits, rows)
+        return Limits(self.max_request, compressed, self.facts)
 
     def at(self, cluster: Cluster) -> KafkaSink:
         """The same sink with what the cluster says of its topics."""
@@ -267,7 +271,7 @@ class KafkaSink:
         topics.ensure(cluster, name, new.partitions, new.replication, dict(new.config))
 
     def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        self.send(rows, self.guarded(rows))
+        self.send(*self.guarded(rows))
 
     def send(self, rows: DataFrame, expressions: Mapping[str, str], largest: int = 0) -> None:
         """As the function of that name, to this sink's cluster, and by its writer.

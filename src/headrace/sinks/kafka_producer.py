@@ -97,7 +97,8 @@ class Outbox:
     def _send_chunk(self, columns: Mapping[str, Sequence[Any]]) -> None:
         count = len(columns["topic"])
         self._await_room()
-        if any(columns["headers"]):
+        # `produce_batch` takes neither headers nor, whatever its description says, times.
+        if any(columns["headers"]) or any(columns.get("timestamp", ())):
             self._one_by_one(columns)
         else:
             self._together(columns)

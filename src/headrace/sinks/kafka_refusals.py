@@ -24,6 +24,7 @@ TOO_LARGE = "MessageSizeTooLarge"
 # What a query that must stop at a row fails with; the rest of the text is JSON.
 ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _FOUND = "__refusal"
+_VALUE_BYTES = "__value_bytes"
 
 
 @dataclass(frozen=True)
@@ -56,19 +57,34 @@ class Limits:
     topics: Mapping[str, TopicFacts]
 
 
-def find(messages: Messages, limits: Limits, rows: DataFrame) -> list[Refusal]:
-    """In the order in which they are asked."""
+def find(messages: Messages, limits: Limits) -> list[Refusal]:
+    """In the order in which they are asked of rows that are `measured`."""
     return [
         *_topic(messages),
         *_partition(messages, limits),
         *_timestamp(messages),
         *_event_id(messages),
-        _size(messages, limits, rows),
+        _size(messages, limits),
     ]
 
 
+def measured(rows: DataFrame, messages: Messages, limits: Limits) -> DataFrame:
+    """The rows with the size of their value, where it may be too large.
+
+    Encoding a value only to count it is left to the few that may be; it is done once, in a column
+    of its own, as Spark would do it again for every mention.
+    """
+    conditions = [IS_GOOD] if COLUMN in rows.columns else []
+    bound = _bound(messages, rows)
+    if bound is not None:
+        conditions.append(f"{bound} > {_limit(messages, limits)}")
+    size = f"coalesce(octet_length({messages.value}), 0)"
+    asked = f"IF({' AND '.join(conditions)}, {size}, NULL)" if conditions else size
+    return rows.selectExpr("*", f"{asked} AS {_VALUE_BYTES}")
+
+
 def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool) -> DataFrame:
-    """The rows, of which those that cannot be written are now bad records.
+    """The rows, `measured`, of which those that cannot be written are now bad records.
 
     Where bad records become `letters`, only those whose bytes are at hand do: the others stay as
     they are, and `guarded` will stop at them.
@@ -86,7 +102,7 @@ def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool
         rows.select(f"{COLUMN}.*").columns,
         {name: f"{_FOUND}.{name}" for name in ("error", "message")},
     )
-    own = [quote(name) for name in rows.columns if name != COLUMN]
+    own = [quote(name) for name in rows.columns if name not in (COLUMN, _VALUE_BYTES)]
     return judged.selectExpr(*own, f"IF({_FOUND} IS NULL, {COLUMN}, {marked}) AS {COLUMN}")
 
 
@@ -149,21 +165,21 @@ def _event_id(messages: Messages) -> Iterator[Refusal]:
         yield Refusal("NO_EVENT_ID", f"{messages.event_id} IS NULL", words)
 
 
-def _size(messages: Messages, limits: Limits, rows: DataFrame) -> Refusal:
+def _size(messages: Messages, limits: Limits) -> Refusal:
+    limit = _limit(messages, limits)
+    size = kafka_sizes.counted(messages.key, _VALUE_BYTES, messages.headers)
+    words = f"concat('key, value and headers have ', {size}, ' bytes, and ', {limit}, ' fit')"
+    return Refusal(TOO_LARGE, f"{_VALUE_BYTES} IS NOT NULL AND {size} > {limit}", words)
+
+
+def _limit(messages: Messages, limits: Limits) -> str:
+    """SQL for how large the message of a row may be."""
     by_topic = {
         name: kafka_sizes.largest(limits.client, None if limits.compressed else facts.max_bytes)
         for name, facts in limits.topics.items()
     }
-    most = kafka_sizes.largest(limits.client, None)
-    limit = _of_topic(messages, by_topic, str(most)) or str(most)
-    size = kafka_sizes.counted(messages.key, messages.value, messages.headers)
-    bound = _bound(messages, rows)
-    # Encoding the value only to count it is left to the few that may be too large.
-    condition = f"{size} > {limit}"
-    if bound is not None:
-        condition = f"{bound} > {limit} AND {condition}"
-    words = f"concat('key, value and headers have ', {size}, ' bytes, and ', {limit}, ' fit')"
-    return Refusal(TOO_LARGE, condition, words)
+    most = str(kafka_sizes.largest(limits.client, None))
+    return _of_topic(messages, by_topic, most) or most
 
 
 def _bound(messages: Messages, rows: DataFrame) -> str | None:

@@ -38,16 +38,13 @@ def _single_record(topic: int) -> int:
 
 
 def _length(number: int) -> int:
-    """How many bytes Kafka writes a length with."""
-    return next((n for n, end in enumerate(_LENGTHS, 1) if number < end), _LONGEST)
+    """How many bytes Kafka writes a length with: seven bits each, and one bit is for a sign."""
+    return (number.bit_length() + 7) // 7
 
 
-_LENGTHS = (1 << 6, 1 << 13, 1 << 20, 1 << 27)
-
-
-def counted(key: str, value: str, headers: str | None) -> str:
-    """SQL for the size of a message, given SQL for its parts, which are evaluated for it."""
-    return f"({_part(key)} + {_part(value)} + {_headers(headers)})"
+def counted(key: str, value_bytes: str, headers: str | None) -> str:
+    """SQL for the size of a message, given SQL for its key and headers and for its value's size."""
+    return f"({_part(f'octet_length({key})')} + {_part(value_bytes)} + {_headers(headers)})"
 
 
 def at_most(
@@ -82,16 +79,15 @@ def _bound(column: str, kind: DataType) -> str | None:
 def _headers(headers: str | None) -> str:
     if headers is None:
         return "1"
-    each = f"s + {_part('h.key')} + {_part('h.value')}"
-    count = f"coalesce(size({headers}), 0)"
-    return f"({_length_sql(count)} + coalesce(aggregate({headers}, 0, (s, h) -> {each}), 0))"
+    each = f"s + {_part('octet_length(h.key)')} + {_part('octet_length(h.value)')}"
+    count = _length_sql(f"coalesce(size({headers}), 0)")
+    return f"({count} + coalesce(aggregate({headers}, 0L, (s, h) -> {each}), 0))"
 
 
-def _part(sql: str) -> str:
-    size = f"octet_length({sql})"
+def _part(size: str) -> str:
+    """A size and the length before it; what is NULL has only a length."""
     return f"coalesce({_length_sql(size)} + {size}, 1)"
 
 
 def _length_sql(size: str) -> str:
-    cases = " ".join(f"WHEN {size} < {end} THEN {n}" for n, end in enumerate(_LENGTHS, 1))
-    return f"CASE {cases} WHEN {size} IS NOT NULL THEN {_LONGEST} END"
+    return f"(length(bin({size})) + 7) div 7"
