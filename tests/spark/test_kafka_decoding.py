@@ -57,7 +57,8 @@ def test_a_column_of_the_schema_stays_what_it_is(tmp_path: Path, spark: SparkSes
 def test_no_bytes_are_bad(tmp_path: Path, spark: SparkSession) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(SOURCE + "  format: raw\n  include_metadata: true\n" + SINK)
-    messages = [b"\xff\xfe", b"", "{", Message(None, key="gone"), Message(None)]
+    values = [Message(b"\xff\xfe"), Message(b""), Message("{")]
+    messages = [*values, Message(None, key="gone"), Message(None)]
     found = outcome(file, messages, spark)
     rows = found.rows["sink"]
     assert [row["value"] for row in rows] == [b"\xff\xfe", b"", b"{", None, None]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.unit.definitions import CONSOLE, SINK, below, codes, faults, kafka, planned
+from tests.unit.definitions import CONSOLE, SINK, below, codes, faults, kafka, planned, write
 
+from headrace.api import load
 from headrace.errors import NoOffsetForPartition
 from headrace.model.pipeline import Mode
 from headrace.sources.kafka import KafkaSource
@@ -198,3 +199,11 @@ def test_the_same_wish_is_the_same_however_it_is_written(
     first, second = (_source(tmp_path, kafka(offset=each)).reset for each in (one, other))
     assert (first == second) is same
     assert _source(tmp_path, kafka()).reset is None
+
+
+def test_where_it_begins_is_explained(tmp_path: Path) -> None:
+    asked = "{type: int, value: 1000, partitions: [{topic: orders, partition: 1}]}"
+    text = below("source", kafka(auto_offset_reset="none", offset=asked))
+    told = load(write(tmp_path, text + CONSOLE)).explain()["position"]
+    assert any("`source`: every partition must have a stored position" in line for line in told)
+    assert any("orders[1] begin once at int 1000 when it is next started" in line for line in told)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from headrace.model.pipeline import Source, SqlTransform
+from headrace.model.pipeline import Mode, Source, SqlTransform
 from headrace.plan.stages import (
     Apply,
     Call,
@@ -25,6 +25,7 @@ from headrace.plan.stages import (
 from headrace.plan.tasks import is_local, local_tasks
 from headrace.sinks.kafka import KafkaSink
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
 
 
@@ -167,10 +168,18 @@ def _position(plan: Plan) -> Iterator[str]:
     for source in plan.sources:
         if plan.in_batches:
             yield _stored(plan.pipeline.source(source.name))
-        first = source.first(plan.reads_as)
-        yield f"`{source.name}`: a first run begins at {first.value} ({first.origin})"
+        yield _first(source, plan.reads_as)
+        if isinstance(source, KafkaSource) and source.reset is not None:
+            yield f"`{source.name}`: {source.reset_in_words}"
         if source.group is not None:
             yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"
+
+
+def _first(source: SourceReader, mode: Mode) -> str:
+    first = source.first(mode)
+    if first.value == "none":
+        return f"`{source.name}`: every partition must have a stored position ({first.origin})"
+    return f"`{source.name}`: a first run begins at {first.value} ({first.origin})"
 
 
 def _stored(source: Source) -> str:

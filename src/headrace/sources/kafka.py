@@ -151,6 +151,14 @@ class KafkaSource:
         return frozenset((each["topic"], each["partition"]) for each in named)
 
     @property
+    def reset_in_words(self) -> str:
+        asked = self.options["offset"]
+        named = ", ".join(f"{topic}[{number}]" for topic, number in sorted(self.moved))
+        value = "" if asked["value"] is None else f" {asked['value']}"
+        where = f"offset ({self.options.at('offset')})"
+        return f"{named} begin once at {asked['type']}{value} when it is next started ({where})"
+
+    @property
     def passes_losses(self) -> bool:
         """Whether it goes on when records are gone that it has not read."""
         return str(self.options["on_data_loss"]) == "reset"
