@@ -105,7 +105,7 @@ class _View:
         for stage in query.writes:
             self.script.comment(words(stage))
             if isinstance(stage.sink, Scripted):
-                stage.sink.scripted(good(kept) if query.carried else kept)
+                stage.sink.scripted(good(kept) if query.carried else kept, batch)
             else:
                 writing.write_sink(query, stage, pipeline, kept, batch)
         if several:

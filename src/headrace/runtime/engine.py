@@ -25,7 +25,7 @@ from headrace.project import Project
 from headrace.runtime import failpoints, failures, session
 from headrace.runtime.batch import BatchRun, PolledRun
 from headrace.runtime.positions import GroupPositions
-from headrace.runtime.prepare import prepare
+from headrace.runtime.prepare import prepare, reach_targets
 from headrace.runtime.progress import BatchDone, Event, Listener, Started, Summary, Warned
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.streaming import StreamRun
@@ -78,6 +78,7 @@ class Engine:
             clusters = Clusters()
             plan = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
             spark = stack.enter_context(self._session())  # 3
+            reach_targets(plan, spark)
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
             stack.callback(positions.close)

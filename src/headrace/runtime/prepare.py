@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headrace.admin import topic_settings, topics
 from headrace.admin.client import Cluster, Clusters
 from headrace.plan.stages import EnsureTopic, Plan, Refuse, SetAside, Stage, Write
+from headrace.runtime import failures
 from headrace.sinks.kafka import KafkaSink
+from headrace.sinks.writer import Reachable
 from headrace.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # A dead letter is its record and headers that say what was wrong with it.
 LETTER_ROOM = 64 * 1024
@@ -37,6 +43,17 @@ def prepare(plan: Plan, clusters: Clusters, warn: Callable[[str], None]) -> Plan
         for query in plan.queries
     )
     return replace(plan, queries=tuple(queries))
+
+
+def reach_targets(plan: Plan, spark: SparkSession) -> None:
+    """Raises what the first batch would fail with, for targets that only Spark's JVM can ask."""
+    for sink in plan.sinks:
+        if isinstance(sink, Reachable):
+            try:
+                sink.reach(spark)
+            except Exception as error:
+                action = f"writing `{sink.name}` to {sink.target}"
+                raise failures.translate(error, action) from error
 
 
 def _ensure(stage: EnsureTopic, cluster: Cluster, room: int) -> None:

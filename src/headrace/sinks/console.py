@@ -68,7 +68,7 @@ class ConsoleSink:
         finally:
             kept.unpersist()
 
-    def scripted(self, rows: DataFrame) -> None:
+    def scripted(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
         rows.show(self.sink.options["rows"], truncate=False)
 
     def _print(self, rows: DataFrame) -> None:

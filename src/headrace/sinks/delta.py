@@ -16,7 +16,7 @@ from headrace.model import pipeline as model
 from headrace.model.schema import quote
 from headrace.sinks import changes
 from headrace.sinks.changes import DELETED, Changes
-from headrace.sinks.writer import Batch, SinkContext, column_twice
+from headrace.sinks.writer import Batch, NotScripted, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type, unknown
 
@@ -114,6 +114,11 @@ class DeltaSink:
             self._merge(rows, batch)
         else:
             self._append(changes.values(rows), batch)
+
+    def scripted(self, rows: DataFrame, batch: Batch) -> None:
+        if self.sink.options["mode"] == "upsert":
+            raise NotScripted(self.name, "a merge by key looks at the table that is there")
+        self._append(rows, batch)
 
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         files = self.sink.options["max_files_per_batch"]

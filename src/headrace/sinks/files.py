@@ -29,7 +29,7 @@ from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type, unknown
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 HIDDEN = "_headrace"
 _COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
@@ -154,6 +154,9 @@ class FilesSink:
     def write(self, rows: DataFrame, batch: Batch) -> None:
         self.deliver(rows, batch, Folder(rows.sparkSession, self.path))
 
+    def scripted(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        self._writer(rows).mode("append").save(self.path)
+
     def deliver(self, rows: DataFrame, batch: Batch, folder: Folder) -> None:
         """The numbered steps above, in `folder`."""
         desk = f"{HIDDEN}/{self.context.pipeline}.{self.name}"
@@ -166,7 +169,7 @@ class FilesSink:
         if batch.id is not None and any(note <= other for other in older):  # 2
             return
         staging = f"{desk}/staging-{batch.generation}"
-        self._stage(rows, folder.at(staging))  # 3
+        self._writer(rows).mode("overwrite").save(folder.at(staging))  # 3
         folder.write(note, json.dumps(self._moves(folder, staging, label)))  # 4
         self._move(folder, note)  # 5
         for name in (staging, *older):  # 6
@@ -178,7 +181,7 @@ class FilesSink:
             return f"once-{uuid.uuid4().hex}"
         return f"{batch.generation}-{batch.id:019}"
 
-    def _stage(self, rows: DataFrame, path: str) -> None:
+    def _writer(self, rows: DataFrame) -> DataFrameWriter:
         files: int = self.sink.options["max_files_per_batch"]
         partition_by = self.sink.options["partition_by"]
         if files == 1 and partition_by:
@@ -186,8 +189,8 @@ class FilesSink:
             rows = rows.repartition(*partition_by)
         else:
             rows = rows.repartition(1) if files == 1 else rows.coalesce(files)
-        writer = rows.write.format(self.format).mode("overwrite").options(**self._options())
-        (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
+        writer = rows.write.format(self.format).options(**self._options())
+        return writer.partitionBy(*partition_by) if partition_by else writer
 
     def _moves(self, folder: Folder, staging: str, label: str) -> dict[str, str]:
         """Where each staged file goes; nothing of a batch without rows, which stages one, too."""

@@ -21,12 +21,12 @@ from headrace.model.schema import quote
 from headrace.sinks import changes
 from headrace.sinks.changes import DELETED, Changes
 from headrace.sinks.dialects import ROW, Postgres
-from headrace.sinks.writer import Batch, SinkContext, column_twice
+from headrace.sinks.writer import Batch, NotScripted, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
     from pyspark.sql.types import StructField
 
 
@@ -106,6 +106,12 @@ class JdbcSink:
             options.setting("batchsize", "batch_rows"),
         )
 
+    def reach(self, spark: SparkSession) -> None:
+        with self._connected(spark) as database:
+            there = database.rows(self._dialect.COLUMNS, self._dialect.target)
+            if not there and not self.sink.options["create_table"]:
+                raise UnknownTable(self._action, "the table does not exist")
+
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """
         1. tables   make those that are missing, drop what a crash left
@@ -120,6 +126,11 @@ class JdbcSink:
                 return
             with self._staged(database, found, columns, batch) as staging:  # 3
                 self._move(database, staging, list(columns.values()), batch)  # 4
+
+    def scripted(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        if self.sink.options["mode"] == "upsert":
+            raise NotScripted(self.name, "a merge by key is a transaction of the database")
+        self._writer(rows).option("dbtable", self._dialect.target).save()
 
     @property
     def _key(self) -> tuple[str, ...]:
@@ -209,16 +220,18 @@ class JdbcSink:
             for column, name in columns.items()
         )
         rows = found.selectExpr(*named, DELETED, f"monotonically_increasing_id() AS {ROW}")
-        writer = rows.write.format("jdbc").mode("append").options(**self._login())
-        writer = writer.option("url", self.sink.options["url"])
-        writer = writer.option("driver", self._dialect.DRIVER)
-        writer = writer.option("batchsize", str(self.sink.options["batch_rows"]))
         try:
-            writer.option("dbtable", self._dialect.beside(staging)).save()
+            self._writer(rows).option("dbtable", self._dialect.beside(staging)).save()
         except Exception as error:
             if f"{staging}_pkey" in str(error):
                 raise DatabaseUnavailable(self._action, "a task was run twice by Spark") from error
             raise
+
+    def _writer(self, rows: DataFrame) -> DataFrameWriter:
+        writer = rows.write.format("jdbc").mode("append").options(**self._login())
+        writer = writer.option("url", self.sink.options["url"])
+        writer = writer.option("driver", self._dialect.DRIVER)
+        return writer.option("batchsize", str(self.sink.options["batch_rows"]))
 
     def _stored(self, field: StructField) -> str:
         """What has no type of its own in the database goes as JSON."""

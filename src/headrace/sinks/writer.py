@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
+from headrace.errors import DefinitionError
 from headrace.model import pipeline as model
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,16 @@ class SinkWriter(Protocol):
         ...
 
 
+class NotScripted(DefinitionError):
+    """A sink that only Headrace can write as its options ask."""
+
+    def __init__(self, sink: str, reason: str) -> None:
+        super().__init__(
+            f"there is no script for this pipeline: sink `{sink}`: {reason}",
+            hint="run it with `headrace run`; `headrace explain` says what it does",
+        )
+
+
 @runtime_checkable
 class Scripted(Protocol):
     """A sink whose `write` looks at rows, so that what it does cannot be written down as a script.
@@ -106,6 +117,22 @@ class Scripted(Protocol):
     It says what comes nearest with Spark alone.
     """
 
-    def scripted(self, rows: DataFrame) -> None:
-        """Called by the code view with a stand-in for good rows, whose calls are the script."""
+    def scripted(self, rows: DataFrame, batch: Batch) -> None:
+        """Called by the code view with a stand-in for good rows, whose calls are the script.
+
+        Raises `NotScripted` where Spark alone has nothing that comes near.
+        """
+        ...
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """A sink that can find out before the first batch whether its target would take one."""
+
+    def reach(self, spark: SparkSession) -> None:
+        """Raises what a batch would fail with; changes nothing.
+
+        Called on the driver, once for each run. A pipeline whose sink cannot be reached must say so
+        at once, and not when the first record comes.
+        """
         ...
