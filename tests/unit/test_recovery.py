@@ -52,11 +52,11 @@ def test_what_others_keep_with_a_commit_is_no_note(text: str | None) -> None:
 def test_the_journal_holds_the_latest_entry(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     assert journal.read() is None
-    entry = Entry(NOTE, BEFORE)
+    entry = Entry(NOTE, BEFORE, "g2")
     journal.write(entry)
     assert journal.read() == entry
     journal.write(entry.wrote("main").close())
-    assert journal.read() == Entry(NOTE, BEFORE, ("main",), closed=True)
+    assert journal.read() == Entry(NOTE, BEFORE, "g2", ("main",), closed=True)
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"note": "x", "basis": {}, "written": []}'])
@@ -81,7 +81,7 @@ def test_a_damaged_journal_is_not_taken_for_an_empty_one(tmp_path: Path, text: s
 def test_only_queries_that_are_not_known_to_be_written_are_done_again(
     plan: Plan, written: tuple[str, ...], seen: tuple[str, ...], expected: tuple[str, list[str]]
 ) -> None:
-    entry = Entry(NOTE, BEFORE, written)
+    entry = Entry(NOTE, BEFORE, "g2", written)
     assert kinds(decide(entry, BEFORE, plan.queries, seen)) == expected
 
 
@@ -94,15 +94,15 @@ def test_a_delta_sink_that_is_not_the_last_of_its_query_does_not_speak_for_it(
         "  out: {connector_type: kafka, topic: out}\n"
     )
     plan = planned(tmp_path, "pipeline: shop\nmode: batch\n", SOURCE, sinks)
-    step = decide(Entry(NOTE, BEFORE), BEFORE, plan.queries, ["lake"])
+    step = decide(Entry(NOTE, BEFORE, "g2"), BEFORE, plan.queries, ["lake"])
     assert kinds(step) == ("Redo", ["main"])
 
 
 def test_a_table_that_was_changed_counts_more_than_a_run_that_was_cut_off(plan: Plan) -> None:
     edited = {"source": {("orders", 0): 0}}
-    step = decide(Entry(NOTE, BEFORE, ("main",)), edited, plan.queries, ())
+    step = decide(Entry(NOTE, BEFORE, "g2", ("main",)), edited, plan.queries, ())
     assert kinds(step) == ("Drop", ["source"])
-    everything = Entry(NOTE, BEFORE, ("main", "source"))
+    everything = Entry(NOTE, BEFORE, "g2", ("main", "source"))
     assert decide(everything, edited, plan.queries, ()) == Finish(edited, ("source",))
     assert decide(everything, AFTER, plan.queries, ()) == Finish(AFTER, ())
     assert decide(everything, BEFORE, plan.queries, ()) == Finish(AFTER, ())
@@ -110,7 +110,7 @@ def test_a_table_that_was_changed_counts_more_than_a_run_that_was_cut_off(plan: 
 
 def test_a_run_of_other_sources_is_dropped(plan: Plan) -> None:
     other = Note("shop", "g1", 7, {"web": {("orders", 0): 1}}, {"web": {("orders", 0): 2}})
-    assert isinstance(decide(Entry(other, {}), {}, plan.queries, ()), Drop)
+    assert isinstance(decide(Entry(other, {}, "g2"), {}, plan.queries, ()), Drop)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,8 @@ class BatchRun:
         self._store = PositionStore(spark, plan, state)
         self._journal = Journal(state.folder)
         self._entry: Entry | None = None
+        self._new_here = True
+        self._generation = uuid.uuid4().hex  # unless there is a journal that has one
         self._positions = positions
         self._access = Access(spark, clusters, self._warn)
         self._tell = listener
@@ -91,7 +94,7 @@ class BatchRun:
         note = self._note(stored, ranges)
         done: list[BatchDone] = []
         if any(found.records for found in ranges.values()):
-            entry = Entry(note, stored)
+            entry = Entry(note, stored, self._generation)
             self._keep(entry)  # 3
             reach("batch.noted")
             done = self._write(entry, self._plan.queries)  # 4
@@ -106,9 +109,12 @@ class BatchRun:
         """Where to begin, after what an earlier run has left undone is done."""
         if not self._journaled:
             return stored
-        self._entry = self._entry or self._journal.read() or self._remembered(stored)
-        entry = self._entry
-        if entry is None or entry.closed:
+        entry = self._entry or self._journal.read() or self._remembered(stored)
+        self._new_here = False
+        if entry is None:
+            return stored
+        self._entry, self._generation = entry, entry.generation
+        if entry.closed:
             return stored
         step = recovery.decide(entry, stored, self._plan.queries, self._seen(entry.note))
         self._warn(_told(entry.note, step))
@@ -132,6 +138,8 @@ class BatchRun:
 
     def _remembered(self, stored: Positions) -> Entry | None:
         """With a new state folder, what is known elsewhere of the pipeline's last run."""
+        if not self._new_here:
+            return None
         sinks = notes.in_sinks(self._spark, self._plan)
         table = self._store.newest_note()
         known = [each.note for each in (*sinks.values(), *([table] if table else []))]
@@ -144,8 +152,9 @@ class BatchRun:
                 f"the state of {missing.pipeline} is new here, and a sink has its run "
                 f"{missing.run}, which the table of offsets lacks"
             )
-            return Entry(missing, stored)
-        return Entry(max(known, key=lambda note: note.run), stored, closed=True)
+            return Entry(missing, stored, self._generation)
+        last = max(known, key=lambda note: note.run)
+        return Entry(last, stored, self._generation, closed=True)
 
     # 2. Where to read
 
@@ -168,7 +177,7 @@ class BatchRun:
     def _note(self, stored: Positions, ranges: Mapping[str, Range]) -> Note:
         return Note(
             self._plan.pipeline.name,
-            self._state.generation,
+            self._generation,
             self._entry.note.run + 1 if self._entry else 1,
             {name: found.start for name, found in ranges.items()},
             {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()},
@@ -249,6 +258,7 @@ class PolledRun:
 
     def __init__(self, plan: Plan, batch: BatchRun, listener: Listener, once: bool = False) -> None:
         self._batch = batch
+        self._name = plan.pipeline.name
         self._seconds = (plan.pipeline.options["trigger"] or POLL_MS) / 1000
         self._tell = listener
         self._once = once
@@ -267,7 +277,8 @@ class PolledRun:
             try:
                 self._batch.run()
                 progressed = True
-            except HeadraceError as failure:
+            except Exception as error:
+                failure = failures.translate(error, f"running {self._name}")
                 if not patience.failed(failure, progressed):
                     return
                 progressed = False

@@ -23,12 +23,14 @@ _NAME = "journal.json"
 class Entry:
     """One run: `basis` is what the table of offsets held when it began.
 
-    `written` names the queries whose targets have all acknowledged; once `closed`, positions are
-    stored.
+    `generation` is this journal's, for the runs that follow: where a journal is new, numbers that
+    targets may know from an earlier one must not count. `written` names the queries whose targets
+    have all acknowledged; once `closed`, positions are stored.
     """
 
     note: Note
     basis: Positions
+    generation: str
     written: tuple[str, ...] = ()
     closed: bool = False
 
@@ -61,6 +63,7 @@ class Journal:
         body = {
             "note": entry.note.text(),
             "basis": plain(entry.basis),
+            "generation": entry.generation,
             "written": entry.written,
             "closed": entry.closed,
         }
@@ -77,7 +80,8 @@ def _entry(body: dict[str, Any]) -> Entry:
     note = Note.parse(body["note"])
     if note is None:
         raise ValueError("it has no note of a run")
-    return Entry(note, parsed(body["basis"]), tuple(body["written"]), body["closed"])
+    written = tuple(body["written"])
+    return Entry(note, parsed(body["basis"]), body["generation"], written, body["closed"])
 
 
 def _force_names(folder: Path) -> None:

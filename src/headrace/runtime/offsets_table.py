@@ -92,6 +92,12 @@ class OffsetsTable:
             except Exception as error:
                 self._refuse_or_wait(error, last=attempt == _ATTEMPTS - 1)
             else:
+                self._rows = [row for row in self._rows if row.source not in after]
+                self._rows += [
+                    _Row(key, at - 1, source, by_hand=False)
+                    for source, offsets in after.items()
+                    for key, at in offsets.items()
+                ]
                 return
 
     def newest_note(self) -> Found | None:
