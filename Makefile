@@ -9,7 +9,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench docs lock clean
+.PHONY: help setup check test demo bench soak docs lock clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ demo: setup ## A real Kafka, a stream of orders and a pipeline, for a minute
 
 bench: setup ## Headrace beside a hand-written PySpark script
 	@$(BIN)/python benchmarks/run.py
+
+soak: setup ## A first start against 20,000,000 waiting records with a driver of 1 GB
+	@$(BIN)/python benchmarks/soak.py
 
 docs: setup ## Write docs/reference anew from the code; a test fails when it is stale
 	@$(BIN)/python tools/reference.py
