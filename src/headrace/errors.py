@@ -306,7 +306,7 @@ class PositionBeyondEnd(OutsideError):
         super().__init__(
             f"source `{source}`: the position is beyond the end: {detail}",
             "the topic was deleted and made again, or the position was edited: "
-            "move it with `headrace offsets edit FILE --to-earliest`",
+            "move it with `headrace offsets edit FILE --to-earliest`, or a stream by `offset:`",
         )
 
 

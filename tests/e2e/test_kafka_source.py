@@ -14,7 +14,13 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.admin import groups, records, topics
-from headrace.errors import DataLoss, DefinitionError, KafkaRefused, NoOffsetForPartition
+from headrace.errors import (
+    DataLoss,
+    DefinitionError,
+    KafkaRefused,
+    NoOffsetForPartition,
+    PositionBeyondEnd,
+)
 from headrace.runtime.progress import BatchDone, Event, Warned
 from headrace.testing import Crash, crash_at
 
@@ -313,6 +319,11 @@ def test_transactions_and_topics_that_come_and_go_are_no_losses(
     assert run("TOPIC.old") == 0
     assert run("TOPIC.old") == 0
     assert _ids(spark, bench) == [1, 2, 3, 7]
+
+    topics.delete(bench.cluster, [old])
+    topics.create(bench.cluster, old, 1)
+    with pytest.raises(PositionBeyondEnd, match=r"old\[0\] ends at 0, not 4"):
+        run("TOPIC.old")
 
 
 def _transactions(bench: Bench) -> None:

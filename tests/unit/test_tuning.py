@@ -28,7 +28,7 @@ from headrace.runtime.tuning import (
     TopicFacts,
     findings,
 )
-from headrace.sources.kafka import DEFAULT_BATCH_SIZE
+from headrace.sources.kafka_settings import DEFAULT_BATCH_SIZE
 from headrace.spans import Severity, Span
 
 MIB = 1024 * 1024

@@ -37,7 +37,8 @@ from headrace.runtime.tuning import (
     TopicFacts,
 )
 from headrace.sinks.kafka import KafkaSink
-from headrace.sources.kafka import DEFAULT_BATCH_SIZE, KafkaSource
+from headrace.sources.kafka import KafkaSource
+from headrace.sources.kafka_settings import DEFAULT_BATCH_SIZE
 from headrace.spans import Span
 from headrace.spec import Options, Setting
 

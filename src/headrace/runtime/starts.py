@@ -228,5 +228,5 @@ def _changed_topics(look: _Look) -> Iterator[str]:
         yield f"{topic} is left"
     new = sorted(key for key in look.extent.begins if key not in look.stands)
     for key in new:
-        if look.stands and look.extent.begins[key] > 0:
+        if look.extent.begins[key] > 0:
             yield f"{place(key)} joins at {look.extent.begins[key]}"

@@ -20,7 +20,7 @@ from headrace.admin.forecast import Forecast
 from headrace.admin.limits import BrokerLimits
 from headrace.admin.sampling import Sizes
 from headrace.model.pipeline import Mode
-from headrace.sources.kafka import DEFAULT_BATCH_SIZE
+from headrace.sources.kafka_settings import DEFAULT_BATCH_SIZE
 from headrace.spans import Diagnostic, Severity, Span
 
 KIB, MIB = 1024, 1024 * 1024

@@ -1,9 +1,9 @@
 """The Kafka source: records of one or more topics, as a stream or as a range of offsets.
 
-Its options are in `kafka_options`, the checks of them in `kafka_checks`, and what it asks the
-brokers for in `kafka_offsets`. Here is what it makes of them (`KafkaSource`): the settings of
-Spark's reader, the columns, and the reading itself. Positions are stored elsewhere:
-`runtime.positions`.
+Its options are in `kafka_options`, the checks of them in `kafka_checks`, what Spark's reader gets
+by them in `kafka_settings`, and what it asks the brokers for in `kafka_offsets`. Here is what ties
+them together: the columns, the decisions, and the reading itself. Positions are stored elsewhere:
+`runtime.starts` for streams, `runtime.offsets_table` for batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.model.names import version_text
 from headrace.model.offsets import Offsets, Range, by_topic
 from headrace.model.schema import Schema, quote
 from headrace.model.subscription import Subscription, dead_letter_topic
-from headrace.sources import kafka_checks
+from headrace.sources import kafka_checks, kafka_settings
 from headrace.sources.kafka_options import (
     DATA,
     ENVELOPE,
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 
     from headrace.admin.client import Clusters
     from headrace.sources.kafka_offsets import Extent
-
-# A first start against a full topic must not become one batch of everything.
-DEFAULT_BATCH_SIZE = 1_000_000
-# Kafka's own defaults, where another setting has to agree with them.
-FETCH_MAX_BYTES = 50 * 1024 * 1024
-HEARTBEAT_MS = 3000
 
 
 @dataclass(frozen=True)
@@ -169,61 +163,7 @@ class KafkaSource:
         return self.options.setting("startingOffsets", "auto_offset_reset", value)
 
     def settings(self, mode: model.Mode) -> tuple[Setting, ...]:
-        options = self.options
-        loss = str(not self.passes_losses).lower()
-        fixed = [
-            options.setting("kafka.bootstrap.servers", "bootstrap_server"),
-            self._subscribe(),
-            options.setting("failOnDataLoss", "on_data_loss", loss),
-            Setting("includeHeaders", "true", "dead letters and metadata keep headers"),
-        ]
-        if mode is model.Mode.STREAM:
-            fixed += [self._starting(), *self._limits()]
-        fixed += self._client()
-        own = options["properties"]
-        where = f"properties ({options.at('properties')})"
-        return (*fixed, *(Setting(f"kafka.{name}", own[name], where) for name in own))
-
-    def _subscribe(self) -> Setting:
-        if self.subscription.pattern is not None:
-            pattern = self.subscription.java_pattern
-            return self.options.setting("subscribePattern", "topic_pattern", pattern)
-        option = "topics" if "topics" in self.options else "topic"
-        return self.options.setting("subscribe", option, ",".join(self.topics))
-
-    def _starting(self) -> Setting:
-        """For a stream without a checkpoint. Spark has no `none`: that is refused before."""
-        first = self.first(model.Mode.STREAM)
-        value = "earliest" if first.value == "none" else first.value
-        return Setting(first.name, value, first.origin)
-
-    def _limits(self) -> Iterator[Setting]:
-        size = self.options["batch_size"] or DEFAULT_BATCH_SIZE
-        yield self.options.setting("maxOffsetsPerTrigger", "batch_size", size)
-        if self.options["timeout_ms"]:
-            wait = self.options["timeout_ms"]
-            yield self.options.setting("minOffsetsPerTrigger", "batch_size", size)
-            yield self.options.setting("maxTriggerDelay", "timeout_ms", f"{wait}ms")
-
-    def _client(self) -> Iterator[Setting]:
-        """What Kafka's consumer gets because of options, and to agree with them."""
-        options, own = self.options, self.options["properties"]
-        if "isolation.level" not in own:
-            why = "records of open or aborted transactions are not read"
-            yield Setting("kafka.isolation.level", "read_committed", why)
-        fetch = options["max_partition_fetch_bytes"]
-        if fetch is not None:
-            yield options.setting("kafka.max.partition.fetch.bytes", "max_partition_fetch_bytes")
-            if fetch > FETCH_MAX_BYTES and "fetch.max.bytes" not in own:
-                why = "not less than max_partition_fetch_bytes"
-                yield Setting("kafka.fetch.max.bytes", str(fetch), why)
-        session = options["session_timeout_ms"]
-        if session is not None:
-            yield options.setting("kafka.session.timeout.ms", "session_timeout_ms")
-            if session <= HEARTBEAT_MS and "heartbeat.interval.ms" not in own:
-                beat = str(max(session // 3, 1))
-                why = "less than session_timeout_ms"
-                yield Setting("kafka.heartbeat.interval.ms", beat, why)
+        return tuple(kafka_settings.of_reader(self.options, mode, self.first(mode)))
 
     def reads(self, topic: str) -> bool:
         return self.subscription.reads(topic)
@@ -338,7 +278,7 @@ class KafkaSource:
             return spark.createDataFrame([], RAW)
         settings = {setting.name: setting.value for setting in self.settings(model.Mode.BATCH)}
         # Not `subscribe`, which wants an offset for partitions too that were added since.
-        settings.pop(self._subscribe().name)
+        settings.pop(kafka_settings.subscribing(self.options).name)
         settings["assign"] = json.dumps(
             {topic: sorted(partitions) for topic, partitions in by_topic(found.end).items()}
         )
