@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 # What a task fails with when a message was not delivered; the rest of the text is JSON.
 NOT_DELIVERED = "HEADRACE_NOT_DELIVERED "
 
-# Keys land where the Java client would put them, and success is silence: what has left the queue
-# without a report was acknowledged.
+# Keys land where the Java client would put them. Without a key each message is given a partition
+# of its own: kept to one for a while, the few of a short task would all be in the same. Success is
+# silence: what has left the queue without a report was acknowledged.
 FIXED: dict[str, Any] = {
     "partitioner": "murmur2_random",
+    "sticky.partitioning.linger.ms": 0,
     "delivery.report.only.error": True,
     "log_level": 0,
 }
