@@ -6,7 +6,8 @@
         result = outcome("orders.yaml", [{"id": 1, "amount": 5}, {"id": 2, "amount": -1}], spark)
         assert [row["id"] for row in result.rows["sink"]] == [1]
 
-The fixtures `spark`, `kafka_cluster`, `topic` and `database` (PostgreSQL) are in `headrace.testing.fixtures`.
+The fixtures `spark`, `kafka_cluster`, `topic` and `database` (a PostgreSQL) are in
+`headrace.testing.fixtures`.
 """
 
 from headrace.testing.broker import kafka
