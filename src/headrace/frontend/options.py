@@ -85,7 +85,8 @@ PIPELINE = Spec(
             "trigger",
             Type.DURATION,
             "Stream only: the least time between the starts of two batches. "
-            "Default: each begins as soon as the one before has ended.",
+            "Default: each begins as soon as the one before has ended; where a source cannot be "
+            "followed by Spark, one a second.",
             example="2s",
         ),
         Option(

@@ -161,8 +161,8 @@ def _tasks(plan: Plan, session: Mapping[str, Setting]) -> str:
 
 def _position(plan: Plan) -> Iterator[str]:
     if plan.polled:
-        every = plan.pipeline.options["trigger"] or "1000"
-        yield f"one of the sources cannot be followed by Spark: a batch begins every {every} ms"
+        every = f"a batch begins every {plan.poll_ms} ms"
+        yield f"one of the sources cannot be followed by Spark: {every}"
     if not plan.in_batches:
         yield "kept in Spark's checkpoint, which moves after every sink of a batch has acknowledged"
     for source in plan.sources:

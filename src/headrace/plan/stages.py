@@ -201,6 +201,11 @@ class Plan:
         return self.pipeline.mode is Mode.BATCH or self.polled
 
     @property
+    def poll_ms(self) -> int:
+        """The least time between the starts of two batches of a polled stream."""
+        return int(self.pipeline.options["trigger"] or 1000)
+
+    @property
     def reads_as(self) -> Mode:
         """How its sources are read: a polled stream is read as batches are."""
         return Mode.BATCH if self.in_batches else self.pipeline.mode

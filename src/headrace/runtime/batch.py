@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 # How long counts may take to arrive after the job that made them.
 COUNT_MS = 30_000
-# How often a stream of batches looks for something new, unless `trigger` says.
-POLL_MS = 1000
 
 
 class BatchRun:
@@ -259,7 +257,7 @@ class PolledRun:
     def __init__(self, plan: Plan, batch: BatchRun, listener: Listener, once: bool = False) -> None:
         self._batch = batch
         self._name = plan.pipeline.name
-        self._seconds = (plan.pipeline.options["trigger"] or POLL_MS) / 1000
+        self._seconds = plan.poll_ms / 1000
         self._tell = listener
         self._once = once
         self._stop = threading.Event()
