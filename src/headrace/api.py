@@ -106,6 +106,24 @@ class Definition:
         session = settings(pipeline, master)
         return Tuning(measure(pipeline, self._planned, session, self.state, Clusters(), sample))
 
+    def code(
+        self,
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        debug: bool = False,
+    ) -> str:
+        """A standalone PySpark script that does the same work.
+
+        Spark is asked for columns and types; nothing is read.
+        """
+        from headrace.cluster.lock import jar_set
+        from headrace.codeview.view import script
+
+        packages = tuple(jar.coordinate for jar in jar_set("spark"))
+        plan = self.plan
+        with self._looking(spark, master, debug) as session:
+            return script(plan, session, settings(self.pipeline, master), packages)
+
     def preview(
         self,
         rows: int = 20,

@@ -165,10 +165,21 @@ def explain(
     online: Annotated[
         bool, typer.Option("--online", help="Ask the brokers how many partitions there are.")
     ] = False,
+    code: Annotated[
+        bool,
+        typer.Option("--code", help="Print a PySpark script that does the same without Headrace."),
+    ] = False,
 ) -> None:
     """Print what a pipeline will do, each setting with its origin, and what it promises."""
     from headrace.api import load
+    from headrace.cli.main import debugging
 
+    if code:
+        definition = load(file)
+        _ = definition.plan  # what is wrong is told before Spark is started
+        output.note("starting Spark, which knows columns and types …")
+        print(definition.code(master=master, debug=debugging()), end="")
+        return
     story = load(file).explain(master, online)
     if form is output.Format.TABLE:
         print("\n".join(_story(story)))
