@@ -226,7 +226,7 @@ class KafkaSink:
         return kafka_refusals.refusing(judged, found, self.per_row, letters)
 
     def guarded(self, rows: DataFrame) -> tuple[DataFrame, dict[str, str]]:
-        """The rows, and `expressions` over them that end the query at one that cannot be written."""
+        """The rows, and `expressions` over them that end the query at one it cannot write."""
         messages, limits = self.messages(rows.columns), self._limits
         made = messages.expressions()
         found = kafka_refusals.find(messages, limits)
