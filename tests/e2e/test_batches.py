@@ -418,7 +418,20 @@ def test_the_command_line_shows_and_moves_positions(bench: Bench, spark: SparkSe
     assert "is a stream" in refused.stderr
 
 
-# Streams that are made of batches
+# Streams
+
+
+def test_a_stream_is_shown_where_its_checkpoint_stands(bench: Bench, spark: SparkSession) -> None:
+    text = _with("auto_offset_reset: earliest").replace("mode: batch", "mode: stream")
+    definition = headrace.load(bench.write(text))
+    bench.produce(_rows(1, 2), partition=0)
+    definition.run(spark=spark, once=True)
+    bench.produce(_rows(3), partition=0)
+    assert [(each.partition, each.position, each.lag) for each in definition.standing()] == [
+        (0, 2, 1),
+        (1, 0, 0),
+    ]
+
 
 LOG = """
 pipeline: NAME
