@@ -22,7 +22,7 @@ from headrace.admin.places import Earliest
 from headrace.admin.reading import Until, consume
 from headrace.admin.records import Record, produce
 from headrace.cluster.dev import DevCluster
-from headrace.errors import TooManyBadRecords
+from headrace.errors import DefinitionError, TooManyBadRecords
 from headrace.runtime.prepare import prepare
 from headrace.runtime.preview import Preview
 from headrace.runtime.progress import Summary
@@ -81,7 +81,8 @@ class Place:
         frame = self._spark.read.format("delta").load(str(self.folder / "tables" / name))
         everything = "to_json(struct(*), map('ignoreNullFields', 'false'))"
         return [
-            json.loads(line) for (line,) in frame.orderBy(order).selectExpr(everything).collect()
+            json.loads(line)
+            for (line,) in frame.orderBy(*order.split(", ")).selectExpr(everything).collect()
         ]
 
 
@@ -133,7 +134,9 @@ def place(
     before = set(topics.names(cluster))
     yield request.param(folder, cluster, spark)
     made = set(topics.names(cluster)) - before
-    topics.delete(cluster, sorted(name for name in made if not name.startswith("__")))
+    own = sorted(name for name in made if not name.startswith("__"))
+    if own:
+        topics.delete(cluster, own)
 
 
 def orders(place: Place) -> None:
@@ -279,6 +282,38 @@ def parcels(place: Place) -> None:
     assert (summary.records, summary.written, summary.bad) == (6, 2, 3)
 
 
+def incoming(place: Place) -> None:
+    summary = place.run("incoming")
+    shops = [("Gdynia", 80, 1010.0, 12.63), ("Lyon", 120, 845.5, 7.05), ("Lyon", 95, 700.15, 7.37)]
+    files = ("monday.csv", "monday.csv", "tuesday.csv")
+    days = ("2026-03-02", "2026-03-02", "2026-03-03")
+    assert place.table("incoming", "day, shop") == [
+        {"day": day, "shop": shop, "visitors": visitors, "revenue": revenue}
+        | {"per_visitor": each, "file": file}
+        for (shop, visitors, revenue, each), file, day in zip(shops, files, days, strict=True)
+    ]
+    assert (summary.records, summary.written, summary.bad) == (5, 3, 1)
+    shutil.copy(place.folder / "data/incoming/monday.csv", place.folder / "data/incoming/again.csv")
+    place.run("incoming")
+    assert len(place.table("incoming", "day")) == 5
+
+
+def clicks(place: Place) -> None:
+    if isinstance(place, ScriptPlace):
+        with pytest.raises(DefinitionError, match="no script"):
+            place.run("clicks")
+        return
+    assert (place.run("clicks").records, place.run("clicks").records) == (200, 0)
+    rows = [row for _, row in place.rows("clicks")]
+    assert sorted(row["id"] for row in rows) == [n for n in range(200) if n % 4 != 3]
+    first = next(row for row in rows if row["id"] == 0)
+    assert first == {"id": 0, "visitor": first["visitor"], "page": "/"} | {
+        "seconds": first["seconds"],
+        "at": "2026-01-01T00:00:00.000Z",
+    }
+    assert 20 < len({row["visitor"] for row in rows}) <= 40
+
+
 def sensors(place: Place) -> None:
     place.fill("sensors")
     summary = place.run("sensors")
@@ -311,7 +346,8 @@ def watch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 RUNS: dict[str, Callable[..., None]] = {
-    run.__name__: run for run in (orders, parcels, revenue, sales, visits, sensors, watch)
+    run.__name__: run
+    for run in (clicks, incoming, orders, parcels, revenue, sales, visits, sensors, watch)
 }
 
 

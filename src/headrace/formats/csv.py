@@ -21,6 +21,8 @@ CORRUPT = "__corrupt"
 NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT", "BINARY")
 _TEXT = "CAST(value AS STRING)"
 _CARRIED_VALUE = f"{COLUMN}.value"
+# A file's first field may follow a byte order mark, and then keeps its quotes.
+_AROUND_NAME = literal(' "\ufeff')
 # As in `formats.json`: a second look at each field is generated for all records.
 _FIELDS_NAMED = 64
 
@@ -47,7 +49,8 @@ def is_header(schema: Schema, delimiter: str) -> str:
     begins = f"instr(lower(left({_TEXT}, {len(first) + 2})), {literal(first)}) > 0"
     fields = _from_csv(_as_text(schema), "value", delimiter)
     same = " AND ".join(
-        f"lower(trim({fields}.{quote(name)})) <=> {literal(name.lower())}" for name in schema.names
+        f"lower(trim(BOTH {_AROUND_NAME} FROM {fields}.{quote(name)})) <=> {literal(name.lower())}"
+        for name in schema.names
     )
     return f"({begins} AND {same})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.sources.delta import DeltaSource
 from headrace.sources.files import FilesSource
 from headrace.sources.impulse import ImpulseSource
+from headrace.sources.jdbc import JdbcSource
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.log import LogSource
 from headrace.sources.python_class import PythonSource
@@ -14,6 +15,7 @@ SOURCES: dict[str, SourceKind] = {
     "kafka": KafkaSource,
     "files": FilesSource,
     "log": LogSource,
+    "jdbc": JdbcSource,
     "delta": DeltaSource,
     "impulse": ImpulseSource,
     "python": PythonSource,

@@ -101,11 +101,12 @@ class PythonSource(PlainSource):
         return self.span_of(0, 1, "runs")
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:  # noqa: ARG002
-        name = register(spark, self._kind("a batch", ("reader",)))
+        name = register(spark, self._kind("a batch", ("reader",)), self.name)
         return spark.read.format(name).options(**self.options["options"]).load()
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        name = register(spark, self._kind("a stream", ("streamReader", "simpleStreamReader")))
+        kind = self._kind("a stream", ("streamReader", "simpleStreamReader"))
+        name = register(spark, kind, self.name)
         return spark.readStream.format(name).options(**self.options["options"]).load()
 
     def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
