@@ -240,6 +240,7 @@ def test_records_lost_to_retention_stop_the_stream_unless_told_otherwise(
     with pytest.raises(DataLoss) as lost:
         headrace.load(file).run(spark=spark, once=True)
     assert lost.value.exit_code == 4
+    assert f"{bench.topic}[0] offsets 2 to 3 (2 records)" in str(lost.value)
     file = bench.write(STREAM.replace("earliest", "earliest\n  on_data_loss: reset"))
     headrace.load(file).run(spark=spark, once=True)
     assert _ids(bench) == [1, 2, 5]

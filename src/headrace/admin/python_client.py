@@ -7,6 +7,7 @@ login. Its errors come out as Headrace's. It is slower to start, so only what ca
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from headrace.errors import BrokerTimeout, DefinitionError, HeadraceError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
     from kafka.errors import BrokerResponseError
+
+# What it has to say arrives as errors; a broker of several that is down is none.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 # Python's own TLS takes certificates and keys from PEM files only.
