@@ -138,6 +138,15 @@ def test_every_column_of_raw_bytes_can_be_read_by_sql(tmp_path: Path) -> None:
     assert faults(tmp_path, below("source", RAW), step, SINK) == []
 
 
+def test_a_warning_does_not_make_columns_doubtful(tmp_path: Path) -> None:
+    step = "transform:\n  - sql: SELECT id, _kafka_offset FROM source\n"
+    text = below("source", kafka(auto_offset_reset="smallest"))
+    assert [each.split()[1] for each in codes(tmp_path, text, step, CONSOLE)] == [
+        "OLD_WORD",
+        "UNKNOWN_COLUMN",
+    ]
+
+
 # Positions
 
 
