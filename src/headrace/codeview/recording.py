@@ -41,8 +41,10 @@ class Code:
 
 # Calls that do something at once. They are statements of the script, and not done now.
 _ACTS = frozenset({"save", "saveAsTable", "insertInto", "show", "persist", "unpersist"})
-# Statements that are done now, too: later SQL reads the view.
-_SHARED = frozenset({"createOrReplaceTempView"})
+# Statements that are done now, too: what comes later reads the view, or the data source.
+_SHARED = frozenset({"createOrReplaceTempView", "register"})
+# Calls whose first argument runs in Spark's workers.
+_SHIPS = frozenset({"mapInArrow", "register"})
 # What is known without reading anything.
 _KNOWN = frozenset({"columns", "schema", "dtypes", "isStreaming", "conf"})
 # What would answer with rows, which a script in the making has not. After a function that writes
@@ -66,7 +68,7 @@ class Notes(Protocol):
         ...
 
     def embed(self, function: Callable[..., Any]) -> str:
-        """Code for a function that Spark's workers call."""
+        """Code for a function that Spark's workers call, or for a class that they make."""
         ...
 
     def hide(self, value: Any) -> Any:
@@ -97,7 +99,7 @@ class Recorded:
         assert isinstance(name, str)
         args = tuple(self.notes.hide(value) for value in args)
         kwargs = {key: self.notes.hide(value) for key, value in kwargs.items()}
-        if name == "mapInArrow":
+        if name in _SHIPS:
             args = (Code(self.notes.embed(args[0]), args[0]), *args[1:])
         calls = _calls(name, args, kwargs)
         statement = self._with((*before, *calls), self._result(args, kwargs))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headrace.codeview.embedding import Embedding
-from headrace.codeview.recording import Recorded, render, secret_code
+from headrace.codeview.recording import Code, Recorded, render, secret_code
 from headrace.spec import Setting
 
 # What `python script.py` and spark-submit decide.
@@ -141,6 +141,7 @@ class Script:
             "from pyspark.sql.functions import expr",
         }
         self.embedding = Embedding()
+        self._data_sources: dict[str, str] = {}
         self._constants: list[str] = []
         self._lines: list[str] = []
         self._margin = ""
@@ -177,10 +178,17 @@ class Script:
         self.add(render(statement, self._margin))
 
     def hide(self, value: Any) -> Any:
-        return secret_code(value, self.secrets) if isinstance(value, str) else value
+        """Secrets come from the environment, and data sources have the names of their classes."""
+        if not isinstance(value, str):
+            return value
+        if value in self._data_sources:
+            return Code(render(self._data_sources[value]), value)
+        return secret_code(value, self.secrets)
 
     def embed(self, function: Callable[..., Any]) -> str:
         """Code for a function for Spark's workers, which is copied into the script."""
+        if isinstance(function, type):
+            return self._embed_class(function)
         code, values = self.embedding.closure(function)
         maker = function.__qualname__.partition(".<locals>")[0]
         if "self" in values:
@@ -194,6 +202,16 @@ class Script:
             self.add(f"{name} = {render(value, self._margin, len(name) + 3)}")
         self.add("", *code.splitlines(), "")
         return function.__name__
+
+    def _embed_class(self, registered: Any) -> str:
+        """A data source, which Headrace registers by a name of its own."""
+        kind = registered.__mro__[1]
+        self._data_sources[registered.name()] = kind.__name__
+        if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            self.embedding.add(sys.modules[kind.__module__], kind.__name__)
+        else:
+            self.imports.add(f"from {kind.__module__} import {kind.__name__}")
+        return str(kind.__name__)
 
     @contextmanager
     def indented(self) -> Iterator[None]:

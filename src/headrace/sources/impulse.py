@@ -153,7 +153,7 @@ class ImpulseSource(PlainSource):
     def stream(self, spark: SparkSession) -> DataFrame:
         from headrace.sources.impulse_stream import Impulse
 
-        reader = spark.readStream.format(register(spark, Impulse, self.name))
+        reader = spark.readStream.format(register(spark, Impulse))
         reader = reader.option("topic", self.topic)
         for setting in self.settings(model.Mode.STREAM):
             reader = reader.option(setting.name, setting.value)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.errors import DefinitionError, InternalError
+from headrace.errors import InternalError
 from headrace.formats.carried import COLUMN
 from headrace.model import pipeline as model
 from headrace.model.offsets import Offsets, Range
@@ -87,19 +87,11 @@ class PlainSource:
         return Range(*offsets, unit=unit)
 
 
-def register(spark: SparkSession, kind: type[DataSource], reader: str) -> str:
-    """Make a Python data source known to Spark, for the source `reader`; the name to read it by.
+def register(spark: SparkSession, kind: type[DataSource]) -> str:
+    """Make a Python data source known to Spark; the name to read it by.
 
     Sessions that share a JVM may refuse a name that another of them has used, so each gets its own.
     """
-    from pyspark.sql import SparkSession
-
-    if not isinstance(spark, SparkSession):  # the code view's stand-in
-        raise DefinitionError(
-            f"there is no script for this pipeline: `{reader}` is a class that only a run can send "
-            "to Spark",
-            hint="run it with `headrace run`; `headrace explain` says what it does",
-        )
     name = f"headrace_{uuid.uuid4().hex}"
     spark.dataSource.register(type(kind.__name__, (kind,), {"name": classmethod(lambda _: name)}))
     return name

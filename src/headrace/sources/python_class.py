@@ -101,12 +101,12 @@ class PythonSource(PlainSource):
         return self.span_of(0, 1, "runs")
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:  # noqa: ARG002
-        name = register(spark, self._kind("a batch", ("reader",)), self.name)
+        name = register(spark, self._kind("a batch", ("reader",)))
         return spark.read.format(name).options(**self.options["options"]).load()
 
     def stream(self, spark: SparkSession) -> DataFrame:
         kind = self._kind("a stream", ("streamReader", "simpleStreamReader"))
-        name = register(spark, kind, self.name)
+        name = register(spark, kind)
         return spark.readStream.format(name).options(**self.options["options"]).load()
 
     def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
