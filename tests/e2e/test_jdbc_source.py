@@ -9,8 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.admin.client import Clusters
 from headrace.errors import AuthenticationFailure, DefinitionError
 from headrace.runtime.progress import Summary
+from headrace.sources.reader import Access
 from headrace.testing.postgres import Database
 
 SOURCE = """
@@ -52,6 +54,13 @@ class Reader:
     def run(self) -> Summary:
         return self.definition.run(spark=self._spark, once=True)
 
+    def pushed(self) -> str:
+        """What of the condition on the column the database is asked for, in Spark's words."""
+        source = self.definition.plan.sources[0]
+        access = Access(self._spark, Clusters(), lambda _text: None)
+        frame = source.batch(self._spark, source.newest(access, 1))
+        return str(frame._jdf.queryExecution().executedPlan())
+
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
         table = self._spark.read.format("delta").load(str(self._folder / "table"))
         return sorted(tuple(row) for row in table.selectExpr(*columns).collect())
@@ -72,6 +81,7 @@ def test_a_batch_reads_on_by_a_whole_number(
     assert reader.rows("id", "amount") == [(n, n / 2) for n in range(1, 6)] + [(6, 7.0)]
     shown = reader.definition.preview(spark=spark, scan=2)
     assert [row["id"] for row in shown.rows] == [5, 6]
+    assert "*GreaterThanOrEqual(id,6), *LessThanOrEqual(id,6)" in reader.pushed()
     assert shop.password not in str(reader.definition.explain())
 
 
@@ -92,6 +102,7 @@ start: 2026-01-01T01:00:00+01:00
     assert reader.run().records == 2
     shop.execute(f"{insert} ('2026-01-01 00:00:00.500001+00'), ('2026-01-01 00:00:00.4+00')")
     assert reader.run().records == 1
+    assert "*GreaterThanOrEqual(placed," in reader.pushed()
     assert reader.rows("unix_micros(placed) - unix_micros(TIMESTAMP '2026-01-01 00:00:00Z')") == [
         (0,),
         (500_000,),
@@ -107,6 +118,7 @@ def test_a_timestamp_without_zone_reads_on_too(
     reader.run()
     shop.execute('INSERT INTO "Orders" ("Local") VALUES (\'2026-03-29 02:30:00.000002\')')
     assert reader.run().records == 1
+    assert "*GreaterThanOrEqual(Local,2026-03-29T02:30:00.000002)" in reader.pushed()
     assert reader.rows("id", "CAST(Local AS STRING)") == [
         (1, "2026-03-29 02:30:00.000001"),
         (2, "2026-03-29 02:30:00.000002"),
