@@ -121,8 +121,8 @@ class _Resolver:
             before = len(self.faults)
             options = self._options(spec, rest, node.span, others=SOURCE.names)
             self.faults.extend(SOURCES[connector].check(options))
-            found = self.faults[before:]
-            broken = any(fault.severity is Severity.ERROR for fault in found)
+            said = self.faults[before:]
+            broken = any(fault.severity is Severity.ERROR for fault in said)
             self.columns[name] = SOURCES[connector].columns(options, doubtful=broken)
             table, stored = common["metadata_table"], common["store_offsets"]
             if table is not None and not stored:
