@@ -52,6 +52,27 @@ def exactly_one(**options: object) -> None:
         raise DefinitionError("one of several options is missing", hint=f"choose one of {names}")
 
 
+ToEarliestOption = Annotated[
+    bool, typer.Option("--to-earliest", help="To the oldest record still kept.")
+]
+ToLatestOption = Annotated[bool, typer.Option("--to-latest", help="To the end.")]
+ToOffsetOption = Annotated[
+    int | None, typer.Option("--to-offset", min=0, help="To this offset: it is read next.")
+]
+ToTimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to-time",
+        metavar="TIME",
+        help="To the first record since: ISO 8601, milliseconds, or 15m, 2h, 7d ago.",
+    ),
+]
+ByOption = Annotated[
+    int | None, typer.Option("--by", help="So many records forward, or back if negative.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan, do nothing.")]
+
+
 def place(
     to_earliest: bool,
     to_latest: bool,

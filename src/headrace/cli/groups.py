@@ -13,9 +13,15 @@ from headrace.admin.client import Cluster
 from headrace.admin.groups import Group, Position
 from headrace.cli import output
 from headrace.cli.arguments import (
+    ByOption,
+    DryRunOption,
     GroupArgument,
     GroupsArgument,
     PropertyOption,
+    ToEarliestOption,
+    ToLatestOption,
+    ToOffsetOption,
+    ToTimeOption,
     YesOption,
     complete_topic,
     exactly_one,
@@ -74,24 +80,11 @@ def describe(
 @app.command(no_args_is_help=True)
 def reset(
     group: GroupArgument,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the oldest record still kept.")
-    ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, help="To this offset.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            metavar="TIME",
-            help="To the first record since: ISO 8601, milliseconds, or 15m, 2h, 7d ago.",
-        ),
-    ] = None,
-    by: Annotated[
-        int | None, typer.Option("--by", help="So many records forward, or back if negative.")
-    ] = None,
+    to_earliest: ToEarliestOption = False,
+    to_latest: ToLatestOption = False,
+    to_offset: ToOffsetOption = None,
+    to_time: ToTimeOption = None,
+    by: ByOption = None,
     from_file: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +104,7 @@ def reset(
             autocompletion=complete_topic,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, do nothing.")] = False,
+    dry_run: DryRunOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", "--execute", help="Do not ask.")] = False,
     bootstrap_server: BootstrapOption = None,
     property: PropertyOption = None,

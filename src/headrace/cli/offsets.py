@@ -11,7 +11,17 @@ import typer
 
 from headrace.admin import resets
 from headrace.cli import output
-from headrace.cli.arguments import YesOption, exactly_one, place
+from headrace.cli.arguments import (
+    ByOption,
+    DryRunOption,
+    ToEarliestOption,
+    ToLatestOption,
+    ToOffsetOption,
+    ToTimeOption,
+    YesOption,
+    exactly_one,
+    place,
+)
 from headrace.cli.output import Format, FormatOption, counted
 from headrace.cli.pipelines import FileArgument, MasterOption
 from headrace.errors import DefinitionError
@@ -59,24 +69,11 @@ def show(
 @app.command(no_args_is_help=True)
 def edit(
     file: FileArgument,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the oldest record still kept.")
-    ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", min=0, help="To this offset: it is read next.")
-    ] = None,
-    to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            metavar="TIME",
-            help="To the first record since: ISO 8601, milliseconds, or 15m, 2h, 7d ago.",
-        ),
-    ] = None,
-    by: Annotated[
-        int | None, typer.Option("--by", help="So many records forward, or back if negative.")
-    ] = None,
+    to_earliest: ToEarliestOption = False,
+    to_latest: ToLatestOption = False,
+    to_offset: ToOffsetOption = None,
+    to_time: ToTimeOption = None,
+    by: ByOption = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,7 +87,7 @@ def edit(
     source: Annotated[
         str | None, typer.Option("--source", help="Only this source. Default: all.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, do nothing.")] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     master: MasterOption = None,
     form: FormatOption = Format.TABLE,
@@ -129,7 +126,7 @@ def rebuild(
             "--sink", help="The Delta sink to look at. Default: the one that is furthest behind."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, do nothing.")] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     master: MasterOption = None,
     form: FormatOption = Format.TABLE,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from headrace.spec import Option, Type
+
 POSTGRES_DRIVER = "org.postgresql.Driver"
 
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
@@ -79,3 +81,24 @@ def quoted(name: str) -> str:
 
 def quoted_table(table: str) -> str:
     return ".".join(quoted(part) for part in table.split("."))
+
+
+# What a source and a sink of a database both take.
+CONNECTION = (
+    Option(
+        "url",
+        Type.TEXT,
+        "The database. Parameters that name a class or a file are not allowed.",
+        required=True,
+        example="jdbc:postgresql://localhost:5432/shop",
+        validate=url_fault,
+    ),
+    Option("user", Type.TEXT, "Who logs in.", required=True, example="headrace"),
+    Option(
+        "password",
+        Type.TEXT,
+        "The user's password.",
+        secret=True,
+        example="${env:PGPASSWORD}",
+    ),
+)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import DatabaseUnavailable, SchemaMismatch, UnknownTable
 from headrace.model import pipeline as model
-from headrace.model.jdbc import address, table_fault, url_fault
+from headrace.model.jdbc import CONNECTION, address, table_fault
 from headrace.model.schema import quote
 from headrace.sinks import changes
 from headrace.sinks.changes import DELETED, Changes
@@ -42,14 +42,7 @@ class JdbcSink:
         "jdbc",
         "Rows appended to a table of PostgreSQL, or merged into it by key.",
         (
-            Option(
-                "url",
-                Type.TEXT,
-                "The database. Parameters that name a class or a file are not allowed.",
-                required=True,
-                example="jdbc:postgresql://localhost:5432/shop",
-                validate=url_fault,
-            ),
+            *CONNECTION,
             Option(
                 "table",
                 Type.TEXT,
@@ -57,14 +50,6 @@ class JdbcSink:
                 required=True,
                 example="orders",
                 validate=table_fault,
-            ),
-            Option("user", Type.TEXT, "Who logs in.", required=True, example="headrace"),
-            Option(
-                "password",
-                Type.TEXT,
-                "The user's password.",
-                secret=True,
-                example="${env:PGPASSWORD}",
             ),
             *changes.OPTIONS,
             Option(

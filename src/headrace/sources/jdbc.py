@@ -18,12 +18,12 @@ from headrace.errors import DefinitionError
 from headrace.formats.carried import COLUMN, located
 from headrace.model import pipeline as model
 from headrace.model.jdbc import (
+    CONNECTION,
     POSTGRES_DRIVER,
     address,
     quoted,
     quoted_table,
     table_fault,
-    url_fault,
 )
 from headrace.model.offsets import Offsets, Range
 from headrace.model.schema import Schema, literal, quote, schema_fault
@@ -70,22 +70,7 @@ class JdbcSource(PlainSource):
         "jdbc",
         "Rows of PostgreSQL, onward by a column that grows.",
         (
-            Option(
-                "url",
-                Type.TEXT,
-                "The database. Parameters that name a class or a file are not allowed.",
-                required=True,
-                example="jdbc:postgresql://localhost:5432/shop",
-                validate=url_fault,
-            ),
-            Option("user", Type.TEXT, "Who logs in.", required=True, example="headrace"),
-            Option(
-                "password",
-                Type.TEXT,
-                "The user's password.",
-                secret=True,
-                example="${env:PGPASSWORD}",
-            ),
+            *CONNECTION,
             Option(
                 "table",
                 Type.TEXT,
