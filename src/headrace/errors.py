@@ -28,6 +28,7 @@
     │   ├── NoOffsetForPartition
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
+    │   ├── StateIsOld
     │   ├── DatabaseUnavailable               (retry)
     │   ├── UnknownTable
     │   ├── SchemaMismatch
@@ -346,6 +347,19 @@ class SourceChanged(OutsideError):
 
     def __init__(self, source: str, detail: str, hint: str) -> None:
         super().__init__(f"{source}: {detail}", hint)
+
+
+class StateIsOld(OutsideError):
+    """A target has batches that the pipeline's state does not know of."""
+
+    def __init__(self, sink: str, target: str, known: int, newest: int, folder: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: {target} has batch {known} of this pipeline, and the state in "
+            f"{folder} knows of none after {newest}: it is an older copy, or the sink was moved "
+            "to another query; what would be written now, the sink would skip",
+            "bring back the newest state, or remove that folder to begin anew; "
+            "what is read again is then written again",
+        )
 
 
 class DatabaseUnavailable(OutsideError):

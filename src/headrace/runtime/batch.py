@@ -26,7 +26,7 @@ from headrace.admin.client import Clusters
 from headrace.errors import HeadraceError
 from headrace.model.offsets import Offsets, Range
 from headrace.plan.stages import Plan, Query
-from headrace.runtime import failures, notes, recovery, resets, rows, writing
+from headrace.runtime import failures, notes, old_state, recovery, resets, rows, writing
 from headrace.runtime.failpoints import reach
 from headrace.runtime.journal import Entry, Journal
 from headrace.runtime.notes import Note, Positions
@@ -107,7 +107,7 @@ class BatchRun:
         """Where to begin, after what an earlier run has left undone is done."""
         if not self._journaled:
             return stored
-        entry = self._entry or self._journal.read() or self._remembered(stored)
+        entry = self._entry or self._kept_entry() or self._remembered(stored)
         self._new_here = False
         if entry is None:
             return stored
@@ -125,6 +125,14 @@ class BatchRun:
         for report in done:
             self._tell(report)
         return self._store.read()
+
+    def _kept_entry(self) -> Entry | None:
+        entry = self._journal.read()
+        if entry is not None:
+            folder = str(self._state.folder)
+            for query in self._plan.queries:
+                old_state.refuse(self._spark, query, entry.generation, entry.note.run, folder)
+        return entry
 
     def _seen(self, note: Note) -> list[str]:
         """The Delta sinks whose newest commit is of this run."""

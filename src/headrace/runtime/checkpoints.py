@@ -29,7 +29,17 @@ class Checkpoint:
     @property
     def cut_off(self) -> bool:
         """Whether a batch was planned that is not done."""
-        return max(self._ids("offsets"), default=-1) > max(self._ids("commits"), default=-1)
+        return self.planned > self.done
+
+    @property
+    def planned(self) -> int:
+        """The number of the last batch whose end is noted, done or not; -1 before the first."""
+        return max(self._ids("offsets"), default=-1)
+
+    @property
+    def done(self) -> int:
+        """The number of the last batch that is done; -1 before the first."""
+        return max(self._ids("commits"), default=-1)
 
     @property
     def stateful(self) -> bool:
@@ -37,7 +47,7 @@ class Checkpoint:
 
     def stands(self) -> tuple[Offsets, ...]:
         """For each source, the end of the last batch that is done, or else where it began."""
-        return self.before(max(self._ids("commits"), default=-1) + 1)
+        return self.before(self.done + 1)
 
     def before(self, batch: int) -> tuple[Offsets, ...]:
         """For each source, where this batch begins."""

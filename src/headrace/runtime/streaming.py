@@ -22,7 +22,8 @@ from headrace.errors import DataLoss, HeadraceError
 from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
-from headrace.runtime import failures, rows, writing
+from headrace.runtime import failures, old_state, rows, writing
+from headrace.runtime.checkpoints import Checkpoint
 from headrace.runtime.patience import Patience
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.progress import BatchDone, Listener, Stopping, Warned
@@ -97,6 +98,7 @@ class StreamRun:
     ) -> None:
         self._plan = plan
         self._spark = spark
+        self._folder = str(state.folder)
         self._starts = Starts(plan, state, clusters, self._warn, reset_offsets)
         self._positions = positions
         self._tell = listener
@@ -104,6 +106,7 @@ class StreamRun:
         self._gate = _Gate()
         self._stop = threading.Event()
         self._reported: dict[str, int] = {}
+        self._asked: set[str] = set()
         self._looked_at: dict[str, str] = {}
 
     def stop(self) -> None:
@@ -131,6 +134,7 @@ class StreamRun:
             for query in self._plan.queries:
                 first = query.sources[0].first(Mode.STREAM).value
                 self._positions.resume(query.name, self._starts.stands(query), first)
+                self._refuse_old_state(query)
                 running[query.name] = self._start(query)
             self._follow(running)
         except Exception as error:
@@ -138,6 +142,16 @@ class StreamRun:
         finally:
             self._take_down(running)
         return self._failure_of(running)
+
+    def _refuse_old_state(self, query: Query) -> None:
+        """Once a run: what a batch of this run has written is newer than the state, too."""
+        if query.name in self._asked:
+            return
+        # No batch is written before its end is noted; it may be written and not committed.
+        newest = Checkpoint(self._starts.checkpoint(query)).planned
+        generation = self._starts.generation(query)
+        old_state.refuse(self._spark, query, generation, newest, self._folder)
+        self._asked.add(query.name)
 
     def _start(self, query: Query) -> StreamingQuery:
         starts = self._starts.offsets(query)

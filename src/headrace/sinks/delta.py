@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.errors import SchemaMismatch
+from headrace.formats.delta_log import transaction
 from headrace.model import pipeline as model
 from headrace.model.schema import quote
 from headrace.sinks import changes
@@ -166,8 +167,16 @@ class DeltaSink:
         """What makes the table skip a batch that it has."""
         if batch.id is None:
             return {}
-        application = f"headrace.{self.context.pipeline}.{self.name}.{batch.generation}"
-        return {"txnAppId": application, "txnVersion": str(batch.id)}
+        return {
+            "txnAppId": self._application(batch.generation),
+            "txnVersion": str(batch.id),
+        }
+
+    def _application(self, generation: str) -> str:
+        return f"headrace.{self.context.pipeline}.{self.name}.{generation}"
+
+    def newest(self, spark: SparkSession, generation: str) -> int | None:
+        return transaction(spark, self.path, self._application(generation))
 
     def _merge_settings(self, batch: Batch) -> dict[str, str]:
         settings = {_TXN + name: value for name, value in self._transaction(batch).items()}

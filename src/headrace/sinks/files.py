@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 HIDDEN = "_headrace"
+NOTE = ".note"
 _COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
     "parquet": ("none", "snappy", "gzip", "zstd"),
     "json": ("none", "gzip", "bzip2"),
@@ -159,12 +160,12 @@ class FilesSink:
 
     def deliver(self, rows: DataFrame, batch: Batch, folder: Folder) -> None:
         """The numbered steps above, in `folder`."""
-        desk = f"{HIDDEN}/{self.context.pipeline}.{self.name}"
-        notes = [f"{desk}/{name}" for name in folder.names(desk) if name.endswith(".note")]
+        desk = self._desk
+        notes = [f"{desk}/{name}" for name in folder.names(desk) if name.endswith(NOTE)]
         for note in notes:
             self._move(folder, note)  # 1
         label = self._label(batch)
-        note = f"{desk}/{label}.note"
+        note = f"{desk}/{label}{NOTE}"
         older = [other for other in notes if f"/{batch.generation}-" in other]
         if batch.id is not None and any(note <= other for other in older):  # 2
             return
@@ -174,6 +175,16 @@ class FilesSink:
         self._move(folder, note)  # 5
         for name in (staging, *older):  # 6
             folder.delete(name)
+
+    def newest(self, spark: SparkSession, generation: str) -> int | None:
+        names = Folder(spark, self.path).names(self._desk)
+        own = [name for name in names if name.startswith(f"{generation}-") and name.endswith(NOTE)]
+        return max((int(name[len(generation) + 1 : -len(NOTE)]) for name in own), default=None)
+
+    @property
+    def _desk(self) -> str:
+        """The folder of its notes."""
+        return f"{HIDDEN}/{self.context.pipeline}.{self.name}"
 
     def _label(self, batch: Batch) -> str:
         """Labels of one generation are in the order of their batches."""

@@ -20,7 +20,7 @@ from headrace.model.jdbc import CONNECTION, address, table_fault
 from headrace.model.schema import quote
 from headrace.sinks import changes
 from headrace.sinks.changes import DELETED, Changes
-from headrace.sinks.dialects import ROW, Postgres
+from headrace.sinks.dialects import NOTES, ROW, Postgres
 from headrace.sinks.writer import Batch, NotScripted, SinkContext, column_twice
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type
@@ -176,10 +176,18 @@ class JdbcSink:
     # 2
 
     def _is_noted(self, database: Database, batch: Batch) -> bool:
-        noted = database.rows(
-            self._dialect.noted, self.context.pipeline, self.name, batch.generation
-        )
-        return batch.id is not None and any(int(number) >= batch.id for (number,) in noted)
+        newest = self._newest(database, batch.generation)
+        return batch.id is not None and newest is not None and newest >= batch.id
+
+    def newest(self, spark: SparkSession, generation: str) -> int | None:
+        with self._connected(spark) as database:
+            if not database.rows(self._dialect.COLUMNS, self._dialect.beside(NOTES)):
+                return None
+            return self._newest(database, generation)
+
+    def _newest(self, database: Database, generation: str) -> int | None:
+        noted = database.rows(self._dialect.noted, self.context.pipeline, self.name, generation)
+        return max((int(number) for (number,) in noted), default=None)
 
     # 3
 

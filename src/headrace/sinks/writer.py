@@ -136,3 +136,15 @@ class Reachable(Protocol):
         at once, and not when the first record comes.
         """
         ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A sink that is replay-safe because its target knows the newest batch that it has."""
+
+    def newest(self, spark: SparkSession, generation: str) -> int | None:
+        """The number of that batch; None if the target has none of this generation.
+
+        Called on the driver, once for each run and before anything is written.
+        """
+        ...

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import PathNotFound, SourceChanged
 from headrace.formats.carried import COLUMN, located
+from headrace.formats.delta_log import log_of, snapshot_of
 from headrace.model import pipeline as model
 from headrace.model.offsets import Offsets, Range
 from headrace.model.schema import literal
@@ -164,12 +165,8 @@ class DeltaSource(PlainSource):
     # Delta has no public call for the files of some commits. What follows is what its own stream
     # is made of, and its version is pinned.
 
-    def _log(self, spark: SparkSession) -> Any:
-        log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
-        return log.forTable(spark._jsparkSession, self.path)
-
     def _version(self, spark: SparkSession) -> int:
-        version = int(_snapshot(spark, self._log(spark)).version())
+        version = int(snapshot_of(spark, log_of(spark, self.path)).version())
         if version < 0:
             raise PathNotFound("the Delta table", self.path)
         return version
@@ -179,7 +176,7 @@ class DeltaSource(PlainSource):
         from pyspark.sql import DataFrame
 
         jvm: Any = spark._jvm
-        log = self._log(spark)
+        log = log_of(spark, self.path)
         files = jvm.java.util.ArrayList()
         expected = start
         for version, actions in _commits(jvm, log, start, end):
@@ -191,7 +188,7 @@ class DeltaSource(PlainSource):
         if expected != end:
             self._raise_lost(expected, end)
         some = jvm.scala.jdk.javaapi.CollectionConverters.asScala(files).toSeq()
-        snapshot = _snapshot(spark, log)
+        snapshot = snapshot_of(spark, log)
         return DataFrame(
             log.createDataFrame(snapshot, some, False, jvm.scala.Option.empty()), spark
         )
@@ -214,11 +211,6 @@ class DeltaSource(PlainSource):
         detail = f"versions {first} to {end - 1} are no longer in its log"
         hint = "run more often than `delta.logRetentionDuration`; to read the table from the start "
         raise SourceChanged(self._title, detail, hint + "again, give the pipeline another name")
-
-
-def _snapshot(spark: SparkSession, log: Any) -> Any:
-    option: Any = spark._jvm.scala.Option  # type: ignore[union-attr]
-    return log.update(False, option.empty(), option.empty())
 
 
 def _commits(
