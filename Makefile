@@ -7,6 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 UV ?= uv
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# How many test files are run side by side; each has a Kafka and a Spark of its own.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test demo bench soak docs lock clean
@@ -25,7 +27,7 @@ check: setup ## Lint, types, imports and unit tests; no JVM, under a minute
 	$(PYTEST) tests/unit
 
 test: check ## Everything: the checks, then the tests with Spark and with a real Kafka
-	$(PYTEST) tests --ignore=tests/unit
+	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile
 
 demo: setup ## A real Kafka, a stream of orders and a pipeline, for a minute
 	@$(BIN)/headrace demo

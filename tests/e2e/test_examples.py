@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -377,3 +379,32 @@ def test_example_writes_what_it_should(
 ) -> None:
     run = RUNS[name]
     run(place, capsys) if name == "watch" else run(place)
+
+
+@pytest.mark.parametrize("place", [Place], ids=["run"], indirect=True)
+def test_a_printed_script_runs_without_headrace(place: Place) -> None:
+    """As a user has it: printed by one command, run by another, with jars from a third."""
+    place.fill("orders")
+    file = place.folder / "orders.yaml"
+    prepare(headrace.load(file).plan, Clusters(), print)
+    printed = _output("-m", "headrace.cli.main", "explain", str(file), "--code")
+    assert "import headrace" not in printed
+    script = place.folder / "script.py"
+    script.write_text(printed)
+    jars = _output("-m", "headrace.cli.main", "jars", "path").strip()
+    _output(str(script), "--once", SPARK_JARS=jars)
+    assert sorted(row["id"] for _, row in place.rows("orders.paid")) == [1001, 1003, 1005, 1006]
+    assert len(place.dead("orders.dlq")) == 3
+
+
+def _output(*arguments: str, **variables: str) -> str:
+    """What Python prints for these arguments, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
