@@ -91,3 +91,13 @@ def test_where_the_last_complete_line_ends(tmp_path: Path, monkeypatch: pytest.M
     assert growing.line_after(str(path), -5) == 0
     assert growing.line_after(str(path), 1) == 4
     assert growing.line_after(str(path), 4) == 4
+
+
+def test_files_made_in_a_row_whose_first_lines_count_up_are_all_told_apart(tmp_path: Path) -> None:
+    """A checksum of inode and line gave many of them the same number."""
+    numbers = set()
+    for count in range(256):
+        file = tmp_path / f"{count}.log"
+        file.write_text(f"{count}\n")
+        numbers.add(growing.identity(str(file)))
+    assert len(numbers) == 256
