@@ -80,8 +80,7 @@ def _(stage: Read) -> str:
 
 @words.register
 def _(stage: Decode) -> str:
-    bad = "; a bad record stops the pipeline" if stage.source.bad_data == "fail" else ""
-    return stage.source.shape + bad
+    return stage.source.shape
 
 
 @words.register

@@ -32,7 +32,7 @@ from headrace.sources.kafka_options import (
     format_of,
     reset_of,
 )
-from headrace.sources.reader import RAW, Access, SourceContext
+from headrace.sources.reader import RAW, Access, SourceContext, decoded
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
@@ -99,10 +99,7 @@ class KafkaSource:
         metadata = ", and _kafka_… metadata" if self.options["include_metadata"] else ""
         if self.format == "raw":
             return f"bytes as they are, in {', '.join(raw_format.COLUMNS)}{metadata}"
-        columns = ", ".join(
-            f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.schema.columns
-        )
-        return f"JSON into {columns}{metadata}"
+        return decoded("JSON", self.schema, metadata, self.bad_data)
 
     @property
     def group(self) -> str:

@@ -17,6 +17,7 @@ from headrace.formats.carried import COLUMN, refusing
 from headrace.model.names import servers_fault, topic_fault
 from headrace.model.schema import Schema, quote, schema_fault
 from headrace.sources.plain import PlainSource, name_clashes
+from headrace.sources.reader import decoded
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Type
 
@@ -143,10 +144,7 @@ class LineSource(PlainSource):
         metadata = ", and _file_… metadata" if self.options["include_metadata"] else ""
         if self.format == "text":
             return f"lines of text into value STRING{metadata}"
-        columns = ", ".join(
-            f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.schema.columns
-        )
-        return f"{self.format.upper()} into {columns}{metadata}"
+        return decoded(self.format.upper(), self.schema, metadata, self.bad_data)
 
     @property
     def bootstrap(self) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from headrace.model import pipeline as model
 from headrace.model.offsets import Offsets, Range
+from headrace.model.schema import Schema
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
@@ -27,6 +28,15 @@ RAW = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+
+
+def decoded(form: str, schema: Schema, metadata: str, bad_data: str) -> str:
+    """What a record of a declared schema becomes, in words."""
+    columns = ", ".join(
+        f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema.columns
+    )
+    bad = "; a bad record stops the pipeline" if bad_data == "fail" else ""
+    return f"{form} into {columns}{metadata}{bad}"
 
 
 @dataclass(frozen=True)
