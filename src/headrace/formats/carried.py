@@ -30,20 +30,25 @@ MESSAGE = f"{COLUMN}.message"
 IS_REFUSED = f"({IS_BAD} AND {MESSAGE} IS NOT NULL)"
 
 
-def carried(error: str, originals: bool = False) -> str:
+def carried(error: str, originals: int | None = None) -> str:
     """SQL for the hidden column, over raw rows, given SQL for the code of the error.
 
-    With `originals` good rows keep the bytes of their record too.
+    Good rows keep the bytes of their record, too, if it has at least `originals` of them.
     """
-    kept = (
-        (f"'{name}', {name}" if originals else f"'{name}', IF({error} IS NULL, NULL, {name})")
-        for name in ("key", "value", "headers")
+    fields = ", ".join(
+        f"'{name}', {_bytes_of(name, error, originals)}" for name in ("key", "value", "headers")
     )
     return (
         f"named_struct('topic', topic, 'partition', partition, 'offset', offset, "
-        f"'timestamp', timestamp, 'error', {error}, 'message', CAST(NULL AS STRING), "
-        f"{', '.join(kept)})"
+        f"'timestamp', timestamp, 'error', {error}, 'message', CAST(NULL AS STRING), {fields})"
     )
+
+
+def _bytes_of(name: str, error: str, originals: int | None) -> str:
+    if originals == 0:
+        return name
+    small = "" if originals is None else f" AND coalesce(octet_length(value), 0) < {originals}"
+    return f"IF({error} IS NULL{small}, NULL, {name})"
 
 
 def located(
@@ -66,16 +71,6 @@ def located(
     }
     rest = ", ".join(f"'{name}', CAST(NULL AS {kind})" for name, kind in nothing.items())
     return f"named_struct({place}, {rest})"
-
-
-def lighter(names: list[str], least: int) -> str:
-    """SQL for the hidden column without the bytes of good records that have less than `least`.
-
-    Every field is named, so that Spark never makes the heavier one.
-    """
-    small = f"{IS_GOOD} AND octet_length({COLUMN}.value) < {least}"
-    bytes_of = ("key", "value", "headers")
-    return replaced(names, {name: f"IF({small}, NULL, {COLUMN}.{name})" for name in bytes_of})
 
 
 def replaced(names: list[str], fields: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ def decode(
     schema: Schema,
     delimiter: str,
     metadata: tuple[str, ...] = (),
-    originals: bool = False,
+    originals: int | None = None,
 ) -> DataFrame:
     """The schema's columns, `metadata` expressions and the hidden column; a row for each line."""
     parsed = raw.selectExpr("*", f"{_from_csv(schema, 'value', delimiter)} AS __csv")

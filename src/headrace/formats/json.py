@@ -36,7 +36,7 @@ def decode(
     schema: Schema,
     metadata: tuple[str, ...] = (),
     tombstones: bool = True,
-    originals: bool = False,
+    originals: int | None = None,
 ) -> DataFrame:
     """The schema's columns, `metadata` expressions and the hidden column; a row for each record.
 

@@ -17,7 +17,9 @@ COLUMNS: tuple[str, ...] = ("key", "value", "timestamp", "partition", "offset", 
 _NONE = "CAST(NULL AS STRING)"
 
 
-def decode(raw: DataFrame, metadata: tuple[str, ...] = (), originals: bool = False) -> DataFrame:
+def decode(
+    raw: DataFrame, metadata: tuple[str, ...] = (), originals: int | None = None
+) -> DataFrame:
     """`COLUMNS`, `metadata` expressions and the hidden column; a row for each record."""
     return raw.selectExpr(*COLUMNS, *metadata, f"{carried(_NONE, originals)} AS {COLUMN}")
 

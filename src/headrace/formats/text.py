@@ -13,7 +13,9 @@ COLUMN_NAME = "value"
 _ERROR = "IF(is_valid_utf8(CAST(value AS STRING)), NULL, 'NOT_UTF8')"
 
 
-def decode(raw: DataFrame, metadata: tuple[str, ...] = (), originals: bool = False) -> DataFrame:
+def decode(
+    raw: DataFrame, metadata: tuple[str, ...] = (), originals: int | None = None
+) -> DataFrame:
     """The text, `metadata` expressions and the hidden column; a row for each raw one."""
     judged = raw.selectExpr("*", f"{_ERROR} AS __error")
     text = f"IF(__error IS NULL, CAST(value AS STRING), NULL) AS {COLUMN_NAME}"

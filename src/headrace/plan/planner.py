@@ -221,7 +221,7 @@ def _decode(source: SourceReader, called: bool, refusals: list[Refuse]) -> Decod
     if source.dead_letter_topic is None or not (called or refusals):
         return Decode(source)
     least = 0 if called else min(refuse.sink.least_refused for refuse in refusals)
-    return Decode(source, originals=True, least=least)
+    return Decode(source, originals=least)
 
 
 def _rowwise(step: Transform) -> bool:

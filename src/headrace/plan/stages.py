@@ -44,15 +44,14 @@ class Read:
 class Decode:
     """Bytes to columns; a record that does not fit is a row with a reason.
 
-    `originals`: good rows carry their record's bytes, for a later stage that may refuse them; those
-    whose value has less than `least` bytes do not.
+    Good rows whose value has at least `originals` bytes carry their record, for a later stage that
+    may refuse them; with None, no good row does.
     `keeps_bad`: bad records stay in the query; otherwise another one sets them aside.
     """
 
     source: SourceReader
-    originals: bool = False
+    originals: int | None = None
     keeps_bad: bool = True
-    least: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from headrace.formats.carried import (
     IS_NOT_BAD,
     IS_REFUSED,
     MESSAGE,
-    lighter,
     refusing,
 )
 from headrace.model.pipeline import PythonTransform, SqlTransform
@@ -107,7 +106,7 @@ class Tables:
     def decode(self, stage: Decode, raw: DataFrame) -> None:
         source = stage.source
         decoded = _counted(
-            _lighter(source.decode(raw, stage.originals), stage),
+            source.decode(raw, stage.originals),
             self._name(INPUT_COUNTS + source.name),
             records="count(1)",
             bad=_count(IS_BAD),
@@ -170,13 +169,6 @@ class Tables:
             return _with_hidden(rows, refusing(MESSAGE))
         self._calls.add(step.name)
         return rows
-
-
-def _lighter(rows: DataFrame, stage: Decode) -> DataFrame:
-    """Without the bytes of records that are too small for anyone to refuse."""
-    if not stage.originals or not stage.least:
-        return rows
-    return _with_hidden(rows, lighter(rows.select(f"{COLUMN}.*").columns, stage.least))
 
 
 def _with_hidden(rows: DataFrame, sql: str) -> DataFrame:

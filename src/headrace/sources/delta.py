@@ -144,7 +144,7 @@ class DeltaSource(PlainSource):
             return table.load(self.path).where("false")
         return self._added(spark, start, end)
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:  # noqa: ARG002
         return raw.selectExpr("*", f"{located(literal(self.path))} AS {COLUMN}")
 
     @property

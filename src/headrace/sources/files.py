@@ -176,7 +176,7 @@ class FilesSource(LineSource):
             return _rows(spark.read.schema(self.schema.ddl()).parquet(*paths))
         return _lines(spark.read.text(paths))
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
         if self.format == "parquet":
             return self._decode_parquet(raw)
         if self.options["header"]:

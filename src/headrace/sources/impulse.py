@@ -159,7 +159,7 @@ class ImpulseSource(PlainSource):
             reader = reader.option(setting.name, setting.value)
         return reader.load()
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:  # noqa: ARG002
         since = f"(n * 1000000) DIV {self.rate}"
         at = f"timestamp_micros({_micros(self.options['start'])} + {since})"
         timed = raw.selectExpr("n", f"{at} AS at")

@@ -196,7 +196,7 @@ class JdbcSource(PlainSource):
         ]
         return reduce(lambda one, other: one.unionAll(other), parts)
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:  # noqa: ARG002
         kind, column = self._kind(raw), quote(self.column)
         time = column if kind == "timestamp" else "NULL"
         place = located(literal(self.topic), offset=_number(kind, column), timestamp=time)

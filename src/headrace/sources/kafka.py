@@ -283,7 +283,7 @@ class KafkaSource:
         settings["endingOffsets"] = _offsets_json(found.end)
         return spark.read.format("kafka").options(**settings).load()
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
         tombstones = self.options["tombstones"]
         if tombstones == "skip":
             raw = raw.where("key IS NULL OR value IS NOT NULL")

@@ -170,7 +170,7 @@ class LineSource(PlainSource):
             return csv.reason(self.schema, self.options["delimiter"])
         return text.reason()
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
         decoded = self._decode(raw, self._metadata(), originals)
         if self.bad_data != "fail":
             return decoded
@@ -181,7 +181,9 @@ class LineSource(PlainSource):
         wanted = METADATA if self.options["include_metadata"] else {}
         return tuple(f"{column} AS {name}" for name, column in wanted.items())
 
-    def _decode(self, raw: DataFrame, metadata: tuple[str, ...], originals: bool) -> DataFrame:
+    def _decode(
+        self, raw: DataFrame, metadata: tuple[str, ...], originals: int | None
+    ) -> DataFrame:
         if self.format == "text":
             return text.decode(raw, metadata, originals)
         lines = raw.where(_NOT_BLANK)

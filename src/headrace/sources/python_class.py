@@ -109,7 +109,7 @@ class PythonSource(PlainSource):
         name = register(spark, kind)
         return spark.readStream.format(name).options(**self.options["options"]).load()
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:  # noqa: ARG002
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:  # noqa: ARG002
         return raw.selectExpr("*", f"{located(literal(self.topic))} AS {COLUMN}")
 
     def _kind(self, what: str, methods: tuple[str, ...]) -> type[DataSource]:

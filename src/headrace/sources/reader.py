@@ -162,9 +162,10 @@ class SourceReader(Protocol):
         """Raw rows of exactly this range; the same ones again if it `REPLAYS`."""
         ...
 
-    def decode(self, raw: DataFrame, originals: bool = False) -> DataFrame:
+    def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
         """Its columns and the hidden column, a row for each record.
 
-        With `originals`, good rows carry the bytes of their record too, as bad ones always do.
+        Good rows carry the bytes of their record too, as bad ones always do, if it has at least
+        `originals` of them.
         """
         ...
