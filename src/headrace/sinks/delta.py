@@ -17,9 +17,9 @@ from headrace.model import pipeline as model
 from headrace.model.schema import quote
 from headrace.sinks import changes
 from headrace.sinks.changes import DELETED, Changes
-from headrace.sinks.writer import Batch, NotScripted, SinkContext, column_twice
+from headrace.sinks.writer import Batch, NotScripted, SinkContext, column_twice, unknown_partitions
 from headrace.spans import Diagnostic
-from headrace.spec import Option, Options, Setting, Spec, Type, unknown
+from headrace.spec import Option, Options, Setting, Spec, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
@@ -83,11 +83,7 @@ class DeltaSink:
         if columns is None:
             return
         yield from column_twice(options, columns)
-        known = {column.lower() for column in columns}
-        for name in options["partition_by"] or ():
-            if name.lower() not in known:
-                where = "of these rows"
-                yield unknown("column", name, columns, options.at("partition_by"), where)
+        yield from unknown_partitions(options, columns)
 
     @property
     def name(self) -> str:
@@ -95,8 +91,7 @@ class DeltaSink:
 
     @property
     def path(self) -> str:
-        path: str = self.sink.options["path"]
-        return path if "://" in path else str(self.context.folder / path)
+        return self.context.located(self.sink.options["path"])
 
     @property
     def target(self) -> str:

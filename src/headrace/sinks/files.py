@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.errors import OutsideError
 from headrace.model import pipeline as model
-from headrace.sinks.writer import Batch, SinkContext, column_twice
+from headrace.sinks.writer import Batch, SinkContext, column_twice, unknown_partitions
 from headrace.spans import Diagnostic
-from headrace.spec import Option, Options, Setting, Spec, Type, unknown
+from headrace.spec import Option, Options, Setting, Spec, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -113,10 +113,7 @@ class FilesSink:
         yield from column_twice(options, columns)
         known = {column.lower() for column in columns}
         partition_by = options["partition_by"] or ()
-        for name in partition_by:
-            if name.lower() not in known:
-                where = "of these rows"
-                yield unknown("column", name, columns, options.at("partition_by"), where)
+        yield from unknown_partitions(options, columns)
         if known <= {name.lower() for name in partition_by}:
             message = "`partition_by` has all columns, and nothing is left for the files"
             yield Diagnostic("BAD_VALUE", message, options.at("partition_by"))
@@ -127,8 +124,7 @@ class FilesSink:
 
     @property
     def path(self) -> str:
-        path: str = self.sink.options["path"]
-        return path if "://" in path else str(self.context.folder / path)
+        return self.context.located(self.sink.options["path"])
 
     @property
     def format(self) -> str:

@@ -222,7 +222,7 @@ class KafkaSink:
         """Rows with the hidden column, of which those that it cannot write are bad records now."""
         messages, limits = self.messages(rows.columns), self._limits
         found = kafka_refusals.find(messages, limits)
-        judged = kafka_refusals.measured(rows, messages, limits)
+        judged = kafka_refusals.measured(rows, messages, limits, letters)
         return kafka_refusals.refusing(judged, found, self.per_row, letters)
 
     def guarded(self, rows: DataFrame) -> tuple[DataFrame, dict[str, str]]:

@@ -68,13 +68,18 @@ def find(messages: Messages, limits: Limits) -> list[Refusal]:
     ]
 
 
-def measured(rows: DataFrame, messages: Messages, limits: Limits) -> DataFrame:
+def measured(
+    rows: DataFrame, messages: Messages, limits: Limits, letters: bool = False
+) -> DataFrame:
     """The rows with the size of their value, where it may be too large.
 
-    Encoding a value only to count it is left to the few that may be; it is done once, in a column
-    of its own, as Spark would do it again for every mention.
+    For `letters` only rows that have the bytes of their record are asked, which few do. Encoding a
+    value only to count it is left to those that may be too large; it is done once, in a column of
+    its own, as Spark would do it again for every mention.
     """
     conditions = [IS_GOOD] if COLUMN in rows.columns else []
+    if letters:
+        conditions.append(f"{COLUMN}.value IS NOT NULL")
     bound = _bound(messages, rows)
     if bound is not None:
         conditions.append(f"{bound} > {_limit(messages, limits)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from headrace.errors import DefinitionError
 from headrace.model import pipeline as model
 from headrace.spans import Diagnostic
-from headrace.spec import Options, Setting, Spec
+from headrace.spec import Options, Setting, Spec, unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +26,9 @@ class SinkContext:
     pipeline: str
     folder: Path
     bootstrap: str | None
+
+    def located(self, path: str) -> str:
+        return path if "://" in path else str(self.folder / path)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,15 @@ def column_twice(options: Options, columns: Iterable[str] | None) -> Iterator[Di
             hint = "name one of them otherwise, or use `* EXCEPT (…)`"
             yield Diagnostic("COLUMN_TWICE", message, options.span, hint)
         seen.add(column.lower())
+
+
+def unknown_partitions(options: Options, columns: Iterable[str]) -> Iterator[Diagnostic]:
+    """What `partition_by` names and the rows have not."""
+    names = tuple(columns)
+    known = {column.lower() for column in names}
+    for name in options["partition_by"] or ():
+        if name.lower() not in known:
+            yield unknown("column", name, names, options.at("partition_by"), "of these rows")
 
 
 class SinkKind(Protocol):

@@ -21,8 +21,7 @@ from headrace.model.offsets import Offsets, Range
 from headrace.model.schema import literal
 from headrace.sources.plain import PlainSource
 from headrace.sources.reader import Access
-from headrace.spans import Diagnostic
-from headrace.spec import Option, Options, Setting, Spec, Type
+from headrace.spec import Option, Setting, Spec, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,14 +70,6 @@ class DeltaSource(PlainSource):
             ),
         ),
     )
-
-    @staticmethod
-    def check(options: Options) -> Iterator[Diagnostic]:  # noqa: ARG004
-        yield from ()
-
-    @staticmethod
-    def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:  # noqa: ARG004
-        return None
 
     @property
     def path(self) -> str:

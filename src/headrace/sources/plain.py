@@ -30,6 +30,15 @@ class PlainSource:
     source: model.Source
     context: SourceContext
 
+    @staticmethod
+    def check(options: Options) -> Iterator[Diagnostic]:  # noqa: ARG004
+        yield from ()
+
+    @staticmethod
+    def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:  # noqa: ARG004
+        """Only Spark can tell."""
+        return None
+
     @property
     def name(self) -> str:
         return self.source.name

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +20,7 @@ from headrace.model.offsets import Offsets, Range
 from headrace.model.schema import literal
 from headrace.sources.plain import PlainSource, register
 from headrace.sources.reader import Access
-from headrace.spans import Diagnostic
-from headrace.spec import Option, Options, Setting, Spec, Type
+from headrace.spec import Option, Setting, Spec, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,14 +60,6 @@ class PythonSource(PlainSource):
             ),
         ),
     )
-
-    @staticmethod
-    def check(options: Options) -> Iterator[Diagnostic]:  # noqa: ARG004
-        yield from ()
-
-    @staticmethod
-    def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:  # noqa: ARG004
-        return None
 
     @property
     def topic(self) -> str:
