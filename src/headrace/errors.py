@@ -5,6 +5,7 @@
     ├── DataError                    a record cannot be processed as the pipeline asks   exit 4
     │   ├── BadRecord
     │   ├── TooManyBadRecords
+    │   ├── LettersLeft
     │   ├── RowRefused                        a row that a sink cannot write, by its own code
     │   ├── StepFailed
     │   ├── UnusableKey
@@ -19,6 +20,12 @@
     │   ├── TopicAlreadyExists
     │   ├── UnknownGroup
     │   ├── GroupNotEmpty
+    │   ├── UnknownTransactionalId
+    │   ├── NoOpenTransaction
+    │   ├── TransactionNotHanging
+    │   ├── TransactionEnding                 (retry)
+    │   ├── NotesHidden                       (retry)
+    │   ├── RedriveTakenOver
     │   ├── MessageSizeTooLarge
     │   ├── RecordRejected
     │   ├── KafkaRefused                      any other answer of the broker, by its Kafka name
@@ -133,6 +140,17 @@ class TooManyBadRecords(DataError):
             "nothing of this batch was written: correct the `schema` or raise the limit, run again",
         )
         self.source, self.count, self.limit = source, count, limit
+
+
+class LettersLeft(DataError):
+    """Dead letters that were to be moved and could not be; all others were."""
+
+    def __init__(self, topic: str, left: int, first: str) -> None:
+        super().__init__(
+            f"{left} letter(s) of {topic} could not be moved; the first: {first}",
+            f"they are where they were: see them with `headrace dlq show {topic}`",
+        )
+        self.left = left
 
 
 class RowRefused(DataError):
@@ -260,6 +278,76 @@ class GroupNotEmpty(OutsideError):
             "stop its consumers first; Kafka allows this only for a group without members",
         )
         self.group, self.members = group, members
+
+
+class UnknownTransactionalId(OutsideError):
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"no coordinator knows the transactional id {id}",
+            "see `headrace txn list`; ids that your login may not describe are not shown",
+        )
+        self.id = id
+
+
+class NoOpenTransaction(OutsideError):
+    """No transaction begins at this offset of a partition, or it has ended."""
+
+    def __init__(self, topic: str, partition: int, offset: int, begins: Sequence[int]) -> None:
+        super().__init__(
+            f"no open transaction begins at {topic}[{partition}]@{offset}"
+            + (f"; those that are open begin at {', '.join(map(str, begins))}" if begins else ""),
+            f"see `headrace txn producers {topic} --open`",
+        )
+
+
+class TransactionNotHanging(OutsideError):
+    """A transaction that is to be ended in one partition, though its coordinator will end it."""
+
+    def __init__(self, place: str, id: str, state: str) -> None:
+        super().__init__(
+            f"the transaction at {place} does not hang: its coordinator has it as {id} ({state})",
+            "to end it in one partition alone would tear it apart; end the whole of it: "
+            f"`headrace txn abort {id}`",
+        )
+        self.id = id
+
+
+class TransactionEnding(OutsideError):
+    """A transaction whose end is decided, so that it cannot be aborted any more."""
+
+    retry = True
+
+    def __init__(self, id: str, state: str, partitions: str) -> None:
+        super().__init__(
+            f"the transaction of {id} is about to end ({state}); its end is not written yet in "
+            f"{partitions}",
+            "it ends as soon as these partitions have leaders; see `headrace topics describe`",
+        )
+        self.id = id
+
+
+class NotesHidden(OutsideError):
+    """Notes of which letters were moved lie behind a transaction that is still open."""
+
+    retry = True
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(
+            f"an open transaction of someone else holds back readers of {topic}[{partition}], so "
+            "it cannot be told which letters were moved",
+            "wait for its timeout; only `headrace dlq redrive` should write to that topic",
+        )
+
+
+class RedriveTakenOver(OutsideError):
+    """Another redrive of the same topic was begun, and goes on from where this one was."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"another redrive of {topic} has taken over, or this one stood still for too long; "
+            "what it had in hand was not moved",
+            "let the other one finish; then a redrive moves what is left, and nothing twice",
+        )
 
 
 class MessageSizeTooLarge(OutsideError):

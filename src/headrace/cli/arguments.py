@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.admin import groups, places, times, topics
+from headrace.admin import groups, places, times, topics, transactions
 from headrace.admin.client import Cluster, connect
 from headrace.admin.places import Place
 from headrace.cli.target import bootstrap
@@ -110,6 +110,10 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
     return _live_names(groups.names, ctx, incomplete)
+
+
+def complete_transactional_id(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _live_names(transactions.ids, ctx, incomplete)
 
 
 TopicArgument = Annotated[
