@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench soak docs lock clean
+.PHONY: help setup check test demo bench soak chaos docs lock clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: setup ## Headrace beside a hand-written PySpark script
 
 soak: setup ## A first start against 20,000,000 waiting records with a driver of 1 GB
 	@$(BIN)/python benchmarks/soak.py
+
+chaos: setup ## 1,000,000 records exactly once through 50 kills and more; an hour or two, see docs/chaos.md
+	@$(BIN)/python -m chaos.run $(CHAOS)
 
 docs: setup ## Write docs/reference anew from the code; a test fails when it is stale
 	@$(BIN)/python tools/reference.py
