@@ -7,14 +7,15 @@ however much lies behind it. It looks idle and says nothing, so a run asks here 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from headrace.admin import times
 from headrace.admin.client import Cluster
 from headrace.admin.offsets import TopicPartitionKey
 from headrace.admin.quantities import duration
-from headrace.admin.transaction_partitions import OpenTransaction, behind, open_in
+from headrace.admin.transaction_partitions import OpenTransaction, behind, open_in, with_leader
 from headrace.admin.transactions import Transaction, places
 from headrace.errors import HeadraceError
 
@@ -60,16 +61,15 @@ def holding_back(cluster: Cluster, partitions: Iterable[TopicPartitionKey]) -> l
 def remarks(cluster: Cluster, partitions: Iterable[TopicPartitionKey]) -> Iterator[str]:
     """What to tell someone who is about to read these partitions; a sentence a transaction.
 
-    Never raises for what a login may not see, or brokers are too old for: it only says less.
+    Nothing is raised: what a login may not see, or brokers are too old for, only makes it say less.
     """
-    held = behind(cluster, partitions)
+    held: Collection[TopicPartitionKey] = ()
     try:
+        held = behind(cluster, with_leader(cluster, partitions))
         holds = holding_back(cluster, held)
     except HeadraceError as error:
-        yield (
-            f"{places(held)} cannot be read to the end, because of open transactions; which ones "
-            f"they are could not be found out: {error}"
-        )
+        where = f" in {places(held)}" if held else ""
+        yield f"whether open transactions hold back readers{where} could not be found out: {error}"
         return
     now = int(time.time() * 1000)
     yield from in_words([hold for hold in holds if hold.lasting(now)], now)
@@ -94,10 +94,10 @@ def _open(holds: Sequence[Hold], by: Transaction, now_ms: int) -> str:
         age = duration((now_ms - by.start_ms) / 1000)
         told += f" since {times.show(by.start_ms)}, for {age}"
     if by.until_ms is None:
-        return f"{told}, and about to end ({by.state}): see `headrace txn describe {by.id}`"
+        return f"{told}, and about to end ({by.state}): see `headrace txn describe {quote(by.id)}`"
     return (
         f"{told}, and can be until {times.show(by.until_ms)}; "
-        f"to end it now: `headrace txn abort {by.id}`"
+        f"to end it now: `headrace txn abort {quote(by.id)}`"
     )
 
 

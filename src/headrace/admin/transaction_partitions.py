@@ -135,6 +135,14 @@ def scope(
     )
 
 
+def with_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartitionKey]
+) -> list[TopicPartitionKey]:
+    """Those that can be asked now."""
+    led = set(scope(cluster).led)
+    return [key for key in partitions if key in led]
+
+
 def producers(
     cluster: Cluster, partitions: Iterable[TopicPartitionKey], broker: int | None = None
 ) -> list[ProducerState]:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -356,7 +357,7 @@ def _hanging(each: Hanging) -> dict[str, Any]:
 def _remedy(each: Hanging) -> str:
     found = each.open
     if found.owner is not None and each.reason is Reason.OVERDUE:
-        return f"headrace txn abort {found.owner.id}"
+        return f"headrace txn abort {quote(found.owner.id)}"
     topic, partition = found.key
     return (
         f"headrace txn abort --topic {topic} --partition {partition} --start-offset {found.begins}"

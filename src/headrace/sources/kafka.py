@@ -154,6 +154,11 @@ class KafkaSource:
         """Whether it goes on when records are gone that it has not read."""
         return str(self.options["on_data_loss"]) == "reset"
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether it waits for transactions that are open, as it does unless told otherwise."""
+        return bool(self.options["properties"].get("isolation.level") != "read_uncommitted")
+
     def first(self, mode: model.Mode) -> Setting:
         default = "earliest" if mode is model.Mode.BATCH else "latest"
         value = self.options["auto_offset_reset"] or default
@@ -169,7 +174,7 @@ class KafkaSource:
 
     def remarks(self, clusters: Clusters) -> Iterator[str]:
         """What the operator should know before a run, and only a cluster can tell."""
-        from headrace.admin import versions
+        from headrace.admin import transaction_holds, versions
 
         cluster = clusters.at(self.bootstrap)
         if self.subscription.pattern is not None and not self.extent(clusters).begins:
@@ -182,15 +187,22 @@ class KafkaSource:
                     f"`{self.name}`: api_version is {named}, and the brokers speak {spoken}; "
                     "it has no effect, as Spark's client agrees on versions with them itself"
                 )
+        if self.reads_committed:
+            for remark in transaction_holds.remarks(cluster, self.partitions(clusters)):
+                yield f"`{self.name}`: {remark}"
+
+    def partitions(self, clusters: Clusters) -> list[tuple[str, int]]:
+        """Those that there are now."""
+        from headrace.sources import kafka_offsets
+
+        return kafka_offsets.partitions(clusters.at(self.bootstrap), self.subscription)
 
     def extent(self, clusters: Clusters) -> Extent:
         """What there is in its topics now."""
         from headrace.sources import kafka_offsets
 
         cluster = clusters.at(self.bootstrap)
-        return kafka_offsets.Extent.of(
-            cluster, kafka_offsets.partitions(cluster, self.subscription)
-        )
+        return kafka_offsets.Extent.of(cluster, self.partitions(clusters))
 
     def begins(self, clusters: Clusters) -> Offsets:
         """The oldest record still there, of every partition."""
