@@ -36,6 +36,14 @@
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
     │   ├── StateIsOld
+    │   ├── StateLost
+    │   ├── LedgerMissing
+    │   ├── LedgerInUse
+    │   ├── TakenOver
+    │   ├── TopicMadeAgain
+    │   ├── TransactionTooLarge
+    │   ├── TransactionExpired                (retry)
+    │   ├── TransactionFenced                 (retry)
     │   ├── DatabaseUnavailable               (retry)
     │   ├── UnknownTable
     │   ├── SchemaMismatch
@@ -447,6 +455,102 @@ class StateIsOld(OutsideError):
             "to another query; what would be written now, the sink would skip",
             "bring back the newest state, or remove that folder to begin anew; "
             "what is read again is then written again",
+        )
+
+
+class StateLost(OutsideError):
+    """A ledger tells of work that the pipeline's state knows nothing of."""
+
+    def __init__(self, sink: str, group: str, folder: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: the ledger {group} tells of batches that the state in {folder} does "
+            "not know: it is not the state that wrote them",
+            "bring that state back; or say where to begin by `offset:` in the source, and what is "
+            "read again is then written again",
+        )
+
+
+class LedgerMissing(OutsideError):
+    """A batch was cut off, and what tells whether it was written is gone."""
+
+    def __init__(self, sink: str, group: str, place: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: a batch was cut off, and the ledger {group} has no entry for {place} "
+            "any more, so nobody knows whether it was written",
+            "look into the sink's topic, then say where to go on by `offset:` in the source; "
+            "ledgers expire when a pipeline rests longer than the brokers' "
+            "offsets.retention.minutes",
+        )
+
+
+class LedgerInUse(OutsideError):
+    """Somebody else uses the group that is a ledger."""
+
+    def __init__(self, sink: str, group: str, detail: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: the group {group} is its ledger, and somebody else has used it: "
+            f"{detail}",
+            "let no consumer join that group and reset nothing in it; then say where to go on by "
+            "`offset:` in the source",
+        )
+
+
+class TakenOver(OutsideError):
+    """Another run of the same pipeline has taken the ledger; it goes on, and this one must stop."""
+
+    def __init__(self, sink: str, group: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: another run of this pipeline has taken over its ledger {group}, so "
+            "this one stops; nothing is lost or doubled",
+            "run a pipeline once; if both are meant, give one of them another name",
+        )
+
+
+class TopicMadeAgain(OutsideError):
+    """A topic was deleted and made again since the pipeline used it last."""
+
+    def __init__(self, topic: str, purpose: str, folder: str) -> None:
+        super().__init__(
+            f"topic {topic}, {purpose}, is not the one that it was: it was deleted and made again, "
+            "so positions and what was written no longer mean anything",
+            f"to begin anew with the new topic, remove {folder}",
+        )
+
+
+class TransactionTooLarge(OutsideError):
+    """What must be one transaction would take longer than one may."""
+
+    def __init__(self, sink: str, records: int, limit_ms: int, needed_ms: int) -> None:
+        super().__init__(
+            f"sink `{sink}`: {records:,} records are one transaction, which may take longer than "
+            f"its {limit_ms:,} ms; nothing was written",
+            f"set `transaction_timeout_ms: {needed_ms}` and, if that is more than the brokers' "
+            "transaction.max.timeout.ms, raise that too",
+        )
+
+
+class TransactionExpired(OutsideError):
+    """A transaction was open for longer than it may be, and the broker has ended it."""
+
+    retry = True
+
+    def __init__(self, sink: str, limit_ms: int) -> None:
+        super().__init__(
+            f"sink `{sink}`: a transaction was open for longer than {limit_ms:,} ms and the broker "
+            "has ended it; nothing of it was written",
+            "set `transaction_timeout_ms` higher, or `batch_size` lower",
+        )
+
+
+class TransactionFenced(OutsideError):
+    """A task was shut out by another one of the same run, which did its work."""
+
+    retry = True
+
+    def __init__(self, sink: str, detail: str) -> None:
+        super().__init__(
+            f"sink `{sink}`: a transaction was ended by a newer task: {detail}",
+            "nothing of it was written; the batch is done again",
         )
 
 

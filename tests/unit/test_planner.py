@@ -186,7 +186,8 @@ def test_a_promise_is_what_the_sink_can_keep(
 
 def test_a_guarantee_that_cannot_be_kept_is_refused_for_each_target(tmp_path: Path) -> None:
     asked = "guarantee: exactly_once\n"
-    found = faults(tmp_path, asked, SOURCE, SINK)
-    assert [(f.code, f.span.line) for f in found] == 2 * [("CANNOT_KEEP", 1)]
+    assert faults(tmp_path, asked, SOURCE, SINK) == []
+    found = faults(tmp_path, asked, SOURCE, "sink: {connector_type: console}\n")
+    assert [(f.code, f.span.line) for f in found] == [("CANNOT_KEEP", 1)]
     failing = below("source", kafka(bad_data="fail"))
     assert faults(tmp_path, asked, failing, DELTA) == []

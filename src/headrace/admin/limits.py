@@ -1,4 +1,4 @@
-"""How large messages and fetches may be, by the settings of brokers and topics."""
+"""How large messages and fetches may be, and how old positions, by the settings of the brokers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headrace.admin.client import REQUEST_SECONDS, Cluster
 MESSAGE_MAX = "message.max.bytes"
 REPLICA_FETCH_MAX = "replica.fetch.max.bytes"
 FETCH_MAX = "fetch.max.bytes"
+OFFSETS_RETENTION = "offsets.retention.minutes"
 TOPIC_MAX = "max.message.bytes"
 
 
@@ -31,6 +32,17 @@ class BrokerLimits:
 
 
 def of_brokers(cluster: Cluster) -> BrokerLimits:
+    found = _smallest(cluster, MESSAGE_MAX, REPLICA_FETCH_MAX, FETCH_MAX)
+    return BrokerLimits(found[MESSAGE_MAX], found[REPLICA_FETCH_MAX], found[FETCH_MAX])
+
+
+def offsets_retention_minutes(cluster: Cluster) -> int:
+    """How long brokers keep the position of a group in which nobody is."""
+    return _smallest(cluster, OFFSETS_RETENTION)[OFFSETS_RETENTION]
+
+
+def _smallest(cluster: Cluster, *names: str) -> dict[str, int]:
+    """Of each setting the smallest value that a broker has."""
     action = "reading the limits of the brokers"
     answers = []
     for broker in cluster.metadata(action).brokers:
@@ -38,11 +50,7 @@ def of_brokers(cluster: Cluster) -> BrokerLimits:
         resource = ConfigResource(ResourceType.BROKER, str(broker))
         futures = cluster.admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)
         answers.append(cluster.wait(futures[resource], action))
-
-    def smallest(name: str) -> int:
-        return min(int(answer[name].value) for answer in answers)
-
-    return BrokerLimits(smallest(MESSAGE_MAX), smallest(REPLICA_FETCH_MAX), smallest(FETCH_MAX))
+    return {name: min(int(answer[name].value) for answer in answers) for name in names}
 
 
 def of_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]:

@@ -16,12 +16,12 @@ from headrace.codeview.recording import Code, NotRecordable, Recorded, render
 from headrace.codeview.secrets import secrets
 from headrace.codeview.text import Script, variable
 from headrace.model.offsets import Range
-from headrace.model.pipeline import Mode
+from headrace.model.pipeline import Mode, OutputMode
 from headrace.plan.explain import words
 from headrace.plan.stages import Plan, Query, Read, SetAside
 from headrace.runtime import writing
 from headrace.runtime.rows import good
-from headrace.sinks.writer import Batch, Scripted
+from headrace.sinks.writer import Batch, NotScripted, Scripted
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
@@ -86,13 +86,17 @@ class _View:
                 self.script.comment(f"Read: {words(stage)}")
                 name = stage.source.name
                 raw[name] = self.script.assign(f"raw_{name}", self.read(stage.source))
-        return Frames(self.script, self.recorded_spark).build(query, raw)
+        return Frames(self.script, self.recorded_spark, query.watermarks).build(query, raw)
 
     def read(self, source: SourceReader) -> Recorded:
         raise NotImplementedError
 
     def write(self, query: Query, rows: Recorded, batch: Batch) -> None:
         """What is written of `rows`: by `runtime.writing`, less what looks at rows."""
+        if query.way is not None:
+            reason = "exactly once into Kafka needs a ledger, which only Headrace keeps"
+            named = query.kafka_sinks[0].name if query.kafka_sinks else query.name
+            raise NotScripted(named, reason)
         pipeline = self.plan.pipeline.name
         aside = query.aside
         several = writing.jobs(query) > 1
@@ -101,7 +105,7 @@ class _View:
             self._refuse_too_many(aside, rows)
         if aside is not None and aside.alone:
             self.script.comment(words(aside))
-            writing.write_aside(aside, pipeline, kept)
+            writing.write_aside(aside, pipeline, kept, batch)
         for stage in query.writes:
             self.script.comment(words(stage))
             if isinstance(stage.sink, Scripted):
@@ -153,7 +157,8 @@ class _Stream(_View):
             number = Batch(cast(int, Code("batch_id")), str(Code("generation")))
             self.write(query, self.script.name("batch", real=batch), number)
         self.script.gap()
-        self.script.add(f"start({render(rows)}, {function}, {render(query.name)})")
+        mode = "" if query.output_mode is OutputMode.APPEND else f", {render(query.output_mode)}"
+        self.script.add(f"start({render(rows)}, {function}, {render(query.name)}{mode})")
 
     def end(self) -> None:
         self.script.gap()

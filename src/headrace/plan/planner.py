@@ -12,9 +12,16 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 
-from headrace.model.pipeline import Mode, Pipeline, PythonRowsTransform, SqlTransform, Transform
+from headrace.model.pipeline import (
+    Guarantee,
+    Mode,
+    Pipeline,
+    PythonRowsTransform,
+    SqlTransform,
+    Transform,
+)
 from headrace.model.query import Query as SqlQuery
-from headrace.plan import promises
+from headrace.plan import promises, stateful
 from headrace.plan.stages import (
     Apply,
     Call,
@@ -31,7 +38,7 @@ from headrace.plan.stages import (
 )
 from headrace.sinks import SINKS
 from headrace.sinks.kafka import KafkaSink
-from headrace.sinks.writer import SinkContext, SinkWriter
+from headrace.sinks.writer import SinkContext, SinkWriter, Way
 from headrace.sources import SOURCES
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceContext, SourceReader
@@ -54,14 +61,16 @@ class _Planner:
             source.name: SOURCES[source.connector](source, source_context)
             for source in pipeline.sources
         }
-        sink_context = SinkContext(pipeline.name, folder, pipeline.bootstrap)
+        self.exactly_once = pipeline.guarantee is Guarantee.EXACTLY_ONCE
+        sink_context = SinkContext(pipeline.name, folder, pipeline.bootstrap, self.exactly_once)
         self.sinks: list[SinkWriter] = [
             SINKS[sink.connector](sink, sink_context) for sink in pipeline.sinks
         ]
         self.transforms = {transform.name: transform for transform in pipeline.transforms}
 
     def plan(self) -> Plan:
-        queries = list(self._queries())
+        found = (stateful.complete(self.pipeline, query) for query in self._queries())
+        queries = [replace(query, way=self._way(query)) for query in found]
         ensured = tuple(dict.fromkeys(self._prepare(queries)))
         result = Plan(self.pipeline, ensured, tuple(queries), ())
         return replace(result, promises=promises.of(result))
@@ -119,6 +128,14 @@ class _Planner:
         set_aside |= handled
         stages += [Write(sink, sink.settings()) for sink in sinks]
         return Query(name, frame, carried, tuple(stages))
+
+    def _way(self, query: Query) -> Way | None:
+        """By lineage where each row comes from one record of a partition on the same cluster."""
+        if not self.exactly_once or not query.clusters:
+            return None
+        (source, *others) = query.sources
+        traced = query.carried and not others and isinstance(source, KafkaSource)
+        return Way.LINEAGE if traced and query.clusters == {source.bootstrap} else Way.BATCH
 
     def _steps(
         self, steps: list[Transform], all_carried: bool, handled: set[str], set_aside: set[str]

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.model.pipeline import (
+    DeduplicateTransform,
     Mode,
+    OutputMode,
     Pipeline,
     PythonRowsTransform,
     PythonTransform,
     SqlTransform,
 )
+from headrace.model.stateful import Kept
 from headrace.sinks.kafka import KafkaSink
-from headrace.sinks.writer import SinkWriter
+from headrace.sinks.writer import SinkWriter, Way
 from headrace.sources.reader import SourceReader
 from headrace.spec import Setting
 
@@ -58,7 +61,7 @@ class Decode:
 class Apply:
     """One step. `carried`: its rows keep the hidden column, bad ones included."""
 
-    transform: SqlTransform | PythonTransform
+    transform: SqlTransform | PythonTransform | DeduplicateTransform
     carried: bool
 
 
@@ -81,6 +84,15 @@ class Call:
     carried: bool
     batch_size: int
     on_failure: OnFailure
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The rows of a table get a watermark, where they stop being traced to records."""
+
+    table: str
+    column: str
+    delay_ms: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +133,7 @@ class Write:
     settings: tuple[Setting, ...]
 
 
-Stage = Read | Decode | Apply | Call | Refuse | SetAside | Write
+Stage = Read | Decode | Apply | Call | Watermark | Refuse | SetAside | Write
 
 
 @dataclass(frozen=True)
@@ -129,13 +141,17 @@ class Query:
     """Stages that are one Spark query, and so write batch by batch from one position.
 
     `frame` is the table whose rows are written; `carried` says whether these hold the hidden
-    column.
+    column. `way` is how its messages are written exactly once, where that is asked for. What a
+    stream remembers between batches is `kept`.
     """
 
     name: str
     frame: str
     carried: bool
     stages: tuple[Stage, ...]
+    way: Way | None = None
+    kept: tuple[Kept, ...] = ()
+    output_mode: OutputMode = OutputMode.APPEND
 
     @property
     def sources(self) -> tuple[SourceReader, ...]:
@@ -148,6 +164,10 @@ class Query:
     @property
     def transforms(self) -> tuple[Apply | Call, ...]:
         return tuple(stage for stage in self.stages if isinstance(stage, Apply | Call))
+
+    @property
+    def watermarks(self) -> tuple[Watermark, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Watermark))
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -164,6 +184,19 @@ class Query:
     @property
     def writes(self) -> tuple[Write, ...]:
         return tuple(stage for stage in self.stages if isinstance(stage, Write))
+
+    @property
+    def kafka_sinks(self) -> tuple[KafkaSink, ...]:
+        return tuple(write.sink for write in self.writes if isinstance(write.sink, KafkaSink))
+
+    @property
+    def clusters(self) -> set[str]:
+        """The addresses of the Kafka clusters that it writes to."""
+        found = {sink.bootstrap for sink in self.kafka_sinks}
+        aside = self.aside
+        if aside is not None and aside.topic is not None:
+            found.add(aside.source.bootstrap or "")
+        return found
 
 
 @dataclass(frozen=True)

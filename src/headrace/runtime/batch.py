@@ -23,12 +23,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TransactionTooLarge
 from headrace.model.offsets import Offsets, Range
+from headrace.plan.promises import RATE
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, notes, old_state, recovery, resets, rows, writing
 from headrace.runtime.failpoints import reach
 from headrace.runtime.journal import Entry, Journal
+from headrace.runtime.ledgers import Ledgers, Standing
 from headrace.runtime.notes import Note, Positions
 from headrace.runtime.offsets_table import PositionStore
 from headrace.runtime.patience import Patience
@@ -36,7 +38,7 @@ from headrace.runtime.positions import GroupPositions
 from headrace.runtime.progress import BatchDone, Listener, Stopping, Warned
 from headrace.runtime.recovery import Drop, Finish, Redo
 from headrace.runtime.state import PipelineState
-from headrace.sinks.writer import Batch
+from headrace.sinks.writer import Batch, Way
 from headrace.sources.reader import Access, SourceReader
 
 if TYPE_CHECKING:
@@ -69,8 +71,9 @@ class BatchRun:
         self._state = state
         self._store = PositionStore(spark, plan, state)
         self._journal = Journal(state.folder)
+        self._ledgers = Ledgers(plan, state, clusters, self._warn)
         self._entry: Entry | None = None
-        self._new_here = True
+        self._first = self._new_here = True
         self._generation = uuid.uuid4().hex  # unless there is a journal that has one
         self._positions = positions
         self._access = Access(spark, clusters, self._warn)
@@ -93,6 +96,7 @@ class BatchRun:
         done: list[BatchDone] = []
         if any(found.records for found in ranges.values()):
             entry = Entry(note, stored, self._generation)
+            self._claim(entry, self._plan.queries)
             self._keep(entry)  # 3
             reach("batch.noted")
             done = self._write(entry, self._plan.queries)  # 4
@@ -107,8 +111,10 @@ class BatchRun:
         """Where to begin, after what an earlier run has left undone is done."""
         if not self._journaled:
             return stored
-        entry = self._entry or self._kept_entry() or self._remembered(stored)
-        self._new_here = False
+        kept = self._entry or self._kept_entry()
+        first, self._first = self._first, False
+        self._new_here = kept is None
+        entry = kept or (self._remembered(stored) if first else None)
         if entry is None:
             return stored
         self._entry, self._generation = entry, entry.generation
@@ -119,7 +125,7 @@ class BatchRun:
         if isinstance(step, Drop):
             self._keep(entry.close())
             return stored
-        done = self._write(entry, step.queries) if isinstance(step, Redo) else []
+        done = self._redo(entry, step.queries) if isinstance(step, Redo) else []
         after = entry.note.positions if isinstance(step, Redo) else step.after
         self._move(entry.note, stored, after)
         for report in done:
@@ -144,8 +150,6 @@ class BatchRun:
 
     def _remembered(self, stored: Positions) -> Entry | None:
         """With a new state folder, what is known elsewhere of the pipeline's last run."""
-        if not self._new_here:
-            return None
         sinks = notes.in_sinks(self._spark, self._plan)
         table = self._store.newest_note()
         known = [each.note for each in (*sinks.values(), *([table] if table else []))]
@@ -189,7 +193,40 @@ class BatchRun:
             {name: {**stored.get(name, {}), **found.end} for name, found in ranges.items()},
         )
 
-    # 3 and 4. The journal, and what comes after it
+    # 3 and 4. The ledgers, the journal, and what comes after them
+
+    def _claim(self, entry: Entry, queries: Iterable[Query], again: bool = False) -> None:
+        """Before a run is noted, so that a run which is noted has all of its entries."""
+        note = entry.note
+        told = resets.wanted(self._plan.sources)
+        for query in queries:
+            starts = _merged(note.starts, query)
+            standing = Standing(
+                entry.life,
+                note.generation,
+                starts,
+                planned=note.run,
+                begun=again,
+                cut_off=again,
+                keeps=self._new_here and not told,
+            )
+            self._refuse_too_large(query, note)
+            self._ledgers.claim(query, standing, starts)
+
+    def _refuse_too_large(self, query: Query, note: Note) -> None:
+        """How much one transaction would take is known only now."""
+        if query.way is not Way.BATCH:
+            return
+        records = sum(note.range(source.name).records for source in query.sources)
+        needed = records * 1000 // RATE
+        for sink in query.kafka_sinks:
+            limit = sink.transaction_ms(Way.BATCH)
+            if needed > limit:
+                raise TransactionTooLarge(sink.name, records, limit, needed)
+
+    def _redo(self, entry: Entry, queries: tuple[Query, ...]) -> list[BatchDone]:
+        self._claim(entry, queries, again=True)
+        return self._write(entry, queries)
 
     def _keep(self, entry: Entry) -> None:
         if self._journaled:
@@ -198,11 +235,12 @@ class BatchRun:
 
     def _write(self, entry: Entry, queries: Iterable[Query]) -> list[BatchDone]:
         note = entry.note
-        batch = Batch(note.run, note.generation, note.text())
-        if not self._journaled:
-            batch = Batch(None, note.generation)
+        number, text = (note.run, note.text()) if self._journaled else (None, None)
         done = []
         for query in queries:
+            starts, ends = _merged(note.starts, query), _merged(note.positions, query)
+            once = self._ledgers.once(query, entry.life, note.run, starts, ends)
+            batch = Batch(number, note.generation, text, once)
             done.append(self._write_query(query, note, batch))
             entry = entry.wrote(query.name)
             self._keep(entry)

@@ -3,6 +3,9 @@
 `HEADRACE_FAILPOINT=write.aside:2` ends the process, as `kill -9` would, when that point is reached
 the second time; tests arm a point in their own process with `headrace.testing.crash_at`. Unarmed,
 reaching a point costs one comparison. Each point stands after the step that it is named after.
+
+The points of `IN_TASKS` are in Spark's Python workers. They count batches, and end the worker and
+the process that runs the pipeline; `eos.ledger:2@worker` ends the worker alone.
 """
 
 from __future__ import annotations
@@ -16,6 +19,16 @@ from headrace.errors import DefinitionError, InternalError
 
 VARIABLE = "HEADRACE_FAILPOINT"
 
+# In the order of the steps of `headrace.sinks.kafka_transactions`.
+IN_TASKS = (
+    "eos.begin",  # a task has its first rows
+    "eos.initiated",  # older owners are shut out
+    "eos.ledger",  # the entry is read
+    "eos.producing",  # some rows are sent
+    "eos.produced",  # all rows are acknowledged
+    "eos.offsets",  # the entry is moved, and nothing is committed
+    "eos.committed",  # messages and entry are committed, and Spark does not know
+)
 POINTS = (
     "write.aside",  # dead letters are written, rows are not
     "write.sink",  # one sink is written, others and the position are not
@@ -26,6 +39,12 @@ POINTS = (
     "batch.written",  # a query of a batch run is written and marked, its position is not stored
     "batch.stored",  # a batch run has stored its position, and not closed the journal
     "batch.closed",  # the journal is closed, and the position not shown to Kafka
+    "eos.claimed",  # the ledgers of a query are taken, and no batch has begun
+    "redrive.begun",  # an earlier redrive is fenced, and no letter moved
+    "redrive.produced",  # letters are sent, and not noted as moved
+    "redrive.noted",  # letters are sent and noted, and nothing is committed
+    "redrive.committed",  # letters are moved, and nobody was told
+    *IN_TASKS,
 )
 
 
@@ -41,6 +60,7 @@ class Armed:
     point: str
     times: int
     act: Callable[[], None]
+    worker_only: bool = False
 
 
 _armed: Armed | None = None
@@ -55,6 +75,16 @@ def reach(point: str) -> None:
         _armed.act()
 
 
+def fuse() -> tuple[str | None, int | None]:
+    """Asked for each batch: the point at which its tasks are to die, and the process with them."""
+    if _armed is None or _armed.point not in IN_TASKS:
+        return None, None
+    _armed.times -= 1
+    if _armed.times != 0:
+        return None, None
+    return _armed.point, None if _armed.worker_only else os.getpid()
+
+
 def arm(armed: Armed | None) -> None:
     """Set, or with None remove, the one point that is armed."""
     global _armed
@@ -66,8 +96,14 @@ def arm_from_environment() -> None:
     text = os.environ.get(VARIABLE)
     if not text:
         return
-    point, _, times = text.partition(":")
-    if point not in POINTS or not (times or "1").isdigit():
+    name, at, whom = text.partition("@")
+    point, _, times = name.partition(":")
+    wrong = point not in POINTS or not (times or "1").isdigit()
+    if wrong or (at and (whom != "worker" or point not in IN_TASKS)):
         known = ", ".join(POINTS)
-        raise DefinitionError(f"{VARIABLE}={text} is not one of {known}, with :N or without")
-    arm(Armed(point, int(times or "1"), lambda: os.kill(os.getpid(), signal.SIGKILL)))
+        raise DefinitionError(
+            f"{VARIABLE}={text} is not one of {known}, with :N or without; those of tasks also "
+            "with @worker"
+        )
+    dies = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+    arm(Armed(point, int(times or "1"), dies, bool(at)))

@@ -20,13 +20,19 @@ from headrace.errors import (
     DataLoss,
     DefinitionError,
     HeadraceError,
+    InternalError,
     KafkaRefused,
+    LedgerInUse,
+    LedgerMissing,
     MessageSizeTooLarge,
     OutsideError,
     RowRefused,
     SchemaMismatch,
     SparkFailed,
     StepFailed,
+    TakenOver,
+    TransactionExpired,
+    TransactionFenced,
     UnknownTopicOrPartition,
 )
 from headrace.formats.carried import REFUSAL
@@ -34,6 +40,7 @@ from headrace.runtime import databases
 from headrace.sinks import changes
 from headrace.sinks.kafka_producer import NOT_DELIVERED
 from headrace.sinks.kafka_refusals import ROW_REFUSED, TOO_LARGE
+from headrace.sinks.kafka_transactions import NOT_COMMITTED
 
 # What a worker fails with when a step cannot go on; the rest of the text is JSON.
 STEP_FAILED = "HEADRACE_STEP_FAILED "
@@ -52,6 +59,8 @@ def translate(error: BaseException, action: str, servers: str = "") -> HeadraceE
         return StepFailed(**_facts(text, STEP_FAILED))
     if ROW_REFUSED in text:
         return _row_refused(_facts(text, ROW_REFUSED), action)
+    if NOT_COMMITTED in text:
+        return _not_committed(_facts(text, NOT_COMMITTED), action, servers)
     if NOT_DELIVERED in text:
         return _not_delivered(_facts(text, NOT_DELIVERED), action, servers)
     refused = changes.refusal(text) or databases.translate(error, action)
@@ -124,6 +133,37 @@ def _not_delivered(found: dict[str, Any], action: str, servers: str) -> Headrace
     return known
 
 
+def _not_committed(found: dict[str, Any], action: str, servers: str) -> HeadraceError:
+    sink, group, place = found["sink"], found["group"], f"{found['topic']}[{found['partition']}]"
+    match found["reason"]:
+        case "missing":
+            return LedgerMissing(sink, group, place)
+        case "foreign":
+            return LedgerInUse(sink, group, f"its entry for {place} is not Headrace's")
+        case "taken_over":
+            return TakenOver(sink, group)
+        case "expired":
+            return TransactionExpired(sink, found["timeout_ms"])
+        case "fenced":
+            return TransactionFenced(sink, found["detail"])
+        case "disorder":
+            return InternalError(f"{action}: the rows of {place} are not in its order")
+    return _refused_transaction(found, action, servers)
+
+
+def _refused_transaction(found: dict[str, Any], action: str, servers: str) -> HeadraceError:
+    from confluent_kafka import KafkaError
+
+    from headrace.admin import client
+
+    error = KafkaError(found["code"], found["detail"])
+    if error.code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION):
+        return LedgerInUse(found["sink"], found["group"], "a consumer has joined it")
+    known = client.translate(error, action, servers)
+    known.hint = _REFUSED_HINTS.get(known.code, known.hint)
+    return known
+
+
 def _facts(text: str, mark: str) -> dict[str, Any]:
     found, _ = json.JSONDecoder().raw_decode(text[text.index(mark) + len(mark) :])
     return dict(found)
@@ -154,6 +194,8 @@ _KAFKA_NAMES = {
     "PolicyViolation": "POLICY_VIOLATION",
 }
 _REFUSED_HINTS = {
+    "INVALID_TRANSACTION_TIMEOUT": "`transaction_timeout_ms` of the sink is more than the brokers' "
+    "transaction.max.timeout.ms",
     "INVALID_RECORD": "a compacted topic takes no record without a key: set `key`",
     "INVALID_TIMESTAMP": "the topic's `message.timestamp.…` settings say which times it takes",
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+import uuid
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ class Entry:
 
     `generation` is this journal's, for the runs that follow: where a journal is new, numbers that
     targets may know from an earlier one must not count. `written` names the queries whose targets
-    have all acknowledged; once `closed`, positions are stored.
+    have all acknowledged; once `closed`, positions are stored. `life` is what entries of ledgers
+    have that were made for this run.
     """
 
     note: Note
@@ -33,6 +35,7 @@ class Entry:
     generation: str
     written: tuple[str, ...] = ()
     closed: bool = False
+    life: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def wrote(self, query: str) -> Entry:
         return replace(self, written=(*self.written, query))
@@ -66,6 +69,7 @@ class Journal:
             "generation": entry.generation,
             "written": entry.written,
             "closed": entry.closed,
+            "life": entry.life,
         }
         new = self._file.with_suffix(".new")
         with new.open("w") as file:
@@ -81,7 +85,8 @@ def _entry(body: dict[str, Any]) -> Entry:
     if note is None:
         raise ValueError("it has no note of a run")
     written = tuple(body["written"])
-    return Entry(note, parsed(body["basis"]), body["generation"], written, body["closed"])
+    basis, life = parsed(body["basis"]), body.get("life") or uuid.uuid4().hex
+    return Entry(note, basis, body["generation"], written, body["closed"], life)
 
 
 def _force_names(folder: Path) -> None:

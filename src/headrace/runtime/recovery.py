@@ -118,11 +118,13 @@ def doubtful(queries: Sequence[Query], again: bool) -> list[str]:
     """The targets that may get records of a run twice; `again`: under the same number."""
     found = []
     for query in queries:
-        if query.aside is not None and query.aside.topic is not None:
+        known = again and query.way is not None  # by its ledgers
+        if query.aside is not None and query.aside.topic is not None and not known:
             found.append(f"dead letters in {query.aside.topic}")
         found += [
             f"`{write.sink.name}` ({write.sink.target})"
             for write in query.writes
             if not (again and write.sink.REPLAY_SAFE)
+            and not (known and write.sink in query.kafka_sinks)
         ]
     return found

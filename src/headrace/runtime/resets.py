@@ -31,10 +31,14 @@ Positions = Mapping[str, Offsets]  # by source
 
 @dataclass(frozen=True)
 class Begun:
-    """A checkpoint of a query that is not its first. `id` also stands for its generation."""
+    """A checkpoint of a query that is not its first. `id` also stands for its generation.
+
+    `resumed`: it goes on where ledgers say that a state which is gone had come to.
+    """
 
     starts: Positions
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    resumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Resets:
             return cls()
         told = json.loads(file.read_text())
         begun = {
-            query: Begun(_positions(each["starts"]), each["id"])
+            query: Begun(_positions(each["starts"]), each["id"], each.get("resumed", False))
             for query, each in told["begun"].items()
         }
         return cls(told["followed"], begun, _positions(told["storing"]))
@@ -58,7 +62,7 @@ class Resets:
         told = {
             "followed": dict(self.followed),
             "begun": {
-                query: {"id": each.id, "starts": _plain(each.starts)}
+                query: {"id": each.id, "starts": _plain(each.starts), "resumed": each.resumed}
                 for query, each in self.begun.items()
             },
             "storing": _plain(self.storing),

@@ -24,6 +24,7 @@ from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime.checkpoints import Checkpoint, lowest
 from headrace.runtime.failpoints import reach
+from headrace.runtime.ledgers import Ledgers, Standing
 from headrace.runtime.resets import Begun, Resets, due, wanted
 from headrace.runtime.state import PipelineState
 from headrace.sources.kafka import KafkaSource
@@ -56,7 +57,7 @@ class Starts:
         # The oldest record of a partition up to which a loss has been told.
         self._told: dict[tuple[str, str, int], int] = {}
 
-    def settle(self) -> None:
+    def settle(self, ledgers: Ledgers) -> None:
         """Decide for all queries. Called at every attempt; what has been followed is not again."""
         asked = wanted(self._plan.sources)
         now = due(asked, self._resets, self._again)
@@ -64,9 +65,9 @@ class Starts:
         for query in self._plan.queries:
             looks = list(self._looks(query))  # 1
             self._refuse(query, looks, now)  # 2
-            starts = self._begin(query, looks, now)  # 3
-            if starts is not None:
-                begun[query.name] = Begun(starts)
+            anew = self._begin(query, looks, now, ledgers)  # 3
+            if anew is not None:
+                begun[query.name] = anew
         after = Resets(asked, begun)
         if after != self._resets:
             after.write(self._state.resets)  # 4
@@ -82,6 +83,20 @@ class Starts:
     def generation(self, query: Query) -> str:
         begun = self._resets.begun.get(query.name)
         return begun.id if begun else self._state.generation
+
+    def standing(self, query: Query) -> Standing:
+        """What is known of the query's batches, to hold its ledgers against."""
+        checkpoint, begun = Checkpoint(self.checkpoint(query)), self._resets.begun.get(query.name)
+        life = self.generation(query)
+        return Standing(
+            life,
+            life,
+            self.stands(query),
+            checkpoint.planned,
+            checkpoint.begun,
+            checkpoint.cut_off,
+            keeps=begun is not None and begun.resumed,
+        )
 
     def offsets(self, query: Query) -> Mapping[str, Offsets]:
         """For each source, where Spark is to begin; nothing where its checkpoint knows."""
@@ -169,11 +184,13 @@ class Starts:
             )
 
     def _begin(
-        self, query: Query, looks: list[_Look], now: set[str]
-    ) -> Mapping[str, Offsets] | None:
+        self, query: Query, looks: list[_Look], now: set[str], ledgers: Ledgers
+    ) -> Begun | None:
         """Where to begin anew, of every source of the query; None to go on."""
         if now.intersection(look.source.name for look in looks):
-            return {look.source.name: self._start(look, now) for look in looks}
+            return Begun({look.source.name: self._start(look, now) for look in looks})
+        if query.name not in self._resets.begun and not Checkpoint(self.checkpoint(query)).begun:
+            return self._resume(query, ledgers)
         checkpoint = Checkpoint(self.checkpoint(query))
         kafka_only = len(looks) == len(query.sources) == 1
         # A batch that was cut off must be finished under the id that it has.
@@ -184,7 +201,18 @@ class Starts:
         if not changed:
             return None
         self._warn(f"`{look.source.name}` reads other topics now: {', '.join(changed)}")
-        return {look.source.name: look.source.known(look.stands, look.extent)}
+        return Begun({look.source.name: look.source.known(look.stands, look.extent)})
+
+    def _resume(self, query: Query, ledgers: Ledgers) -> Begun | None:
+        """With a state that is new, go on where its ledgers are; None if there are none."""
+        done = ledgers.lost(query, self.generation(query))
+        if done is None:
+            return None
+        self._warn(
+            f"the state of this pipeline is new here; by its ledgers query {query.name} goes on at "
+            + ", ".join(f"{topic}[{number}]@{at}" for (topic, number), at in sorted(done.items()))
+        )
+        return Begun({query.sources[0].name: done}, resumed=True)
 
     def _start(self, look: _Look, now: set[str]) -> Offsets:
         if look.source.name not in now:

@@ -4,6 +4,7 @@ generation         a random name, made with the folder; ids of an earlier life d
 lock               held while a process runs the pipeline, and holds that process's id
 checkpoint/NAME    Spark's checkpoint of one query of a stream; begun anew, NAME@ID
 resets.json        which `offset` options have been followed, and what has begun anew by them
+topics.json        the ids of topics that are read and written exactly once
 losses.jsonl       records that were gone before they were read, and passed over
 offsets            the Delta table of a batch pipeline's positions, unless it names another
 journal.json       the latest run of a batch, kept before it writes anything
@@ -19,7 +20,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class Status:
     records: int = 0
     written: int = 0
     dead_letters: int = 0
+    late: int = 0
     last_batch: dict[str, Any] | None = None
     positions: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
@@ -73,6 +75,21 @@ class PipelineState:
     @property
     def resets(self) -> Path:
         return self.folder / "resets.json"
+
+    def topics(self, query: str, generation: str) -> dict[str, str]:
+        """The ids of topics that a query of this generation has used, by their names."""
+        told = self._topics().get(query)
+        return dict(told["ids"]) if told and told["generation"] == generation else {}
+
+    def note_topics(self, query: str, generation: str, ids: Mapping[str, str]) -> None:
+        told = {**self._topics(), query: {"generation": generation, "ids": dict(ids)}}
+        new = self.folder / "topics.json.new"
+        new.write_text(json.dumps(told, indent=2))
+        new.replace(self.folder / "topics.json")
+
+    def _topics(self) -> dict[str, Any]:
+        file = self.folder / "topics.json"
+        return dict(json.loads(file.read_text())) if file.exists() else {}
 
     def note_loss(self, source: str, lost: str) -> None:
         """Keep for later what was lost, as the run goes on without it."""

@@ -23,13 +23,14 @@ from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, old_state, rows, writing
-from headrace.runtime.checkpoints import Checkpoint
+from headrace.runtime.checkpoints import Checkpoint, lowest
+from headrace.runtime.ledgers import Ledgers
 from headrace.runtime.patience import Patience
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.progress import BatchDone, Listener, Stopping, Warned
 from headrace.runtime.starts import Starts
 from headrace.runtime.state import PipelineState
-from headrace.sinks.writer import Batch
+from headrace.sinks.writer import Batch, Once
 from headrace.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class StreamRun:
         self._plan = plan
         self._spark = spark
         self._folder = str(state.folder)
+        self._ledgers = Ledgers(plan, state, clusters, self._warn)
         self._starts = Starts(plan, state, clusters, self._warn, reset_offsets)
         self._positions = positions
         self._tell = listener
@@ -130,11 +132,13 @@ class StreamRun:
         self._gate.reopen()
         running: dict[str, StreamingQuery] = {}
         try:
-            self._starts.settle()
+            self._starts.settle(self._ledgers)
             for query in self._plan.queries:
                 first = query.sources[0].first(Mode.STREAM).value
                 self._positions.resume(query.name, self._starts.stands(query), first)
                 self._refuse_old_state(query)
+                standing, partitions = self._starts.standing(query), self._ledgers.partitions(query)
+                self._ledgers.claim(query, standing, partitions)
                 running[query.name] = self._start(query)
             self._follow(running)
         except Exception as error:
@@ -164,6 +168,7 @@ class StreamRun:
         frame = rows.build(self._spark, query, raw)
         checkpoint = self._starts.checkpoint(query)
         writer = frame.writeStream.foreachBatch(self._writer(query))
+        writer = writer.outputMode(str(query.output_mode))
         writer = writer.queryName(f"{self._plan.pipeline.name}.{query.name}")
         writer = writer.option("checkpointLocation", str(checkpoint))
         trigger_ms = self._plan.pipeline.options["trigger"]
@@ -178,18 +183,32 @@ class StreamRun:
         name = self._plan.pipeline.name
 
         def write(batch_rows: DataFrame, batch_id: int) -> None:
-            writing.write(query, name, batch_rows, Batch(batch_id, generation))
+            with self._ledgers.moving():
+                once = self._exactly(query, batch_id)
+                writing.write(query, name, batch_rows, Batch(batch_id, generation, once=once))
             self._starts.pass_by(query, batch_id)
 
         return lambda batch_rows, batch_id: self._gate.through(
             query.name, batch_id, lambda: write(batch_rows, batch_id)
         )
 
+    def _exactly(self, query: Query, batch: int) -> Once | None:
+        """What the sinks need to write it exactly once; its end is noted before it is run."""
+        if query.way is None:
+            return None
+        checkpoint = Checkpoint(self._starts.checkpoint(query))
+        starts, ends = lowest(checkpoint.before(batch)), lowest(checkpoint.before(batch + 1))
+        standing = self._starts.standing(query)
+        new = self._ledgers.unclaimed(query, standing.life, ends)
+        self._ledgers.claim(query, standing, new)
+        return self._ledgers.once(query, standing.life, batch, starts, ends)
+
     def _follow(self, running: dict[str, StreamingQuery]) -> None:
         """Report progress until all have ended, one has failed, or a stop is asked for."""
         while not self._stop.is_set():
             for name, query in running.items():
                 self._report(name, query)
+            self._ledgers.renew()
             active = [query for query in running.values() if query.isActive]
             if not active or any(query.exception() for query in running.values()):
                 return
@@ -217,17 +236,21 @@ class StreamRun:
             time.sleep(POLL_SECONDS)
 
     def _report(self, name: str, query: StreamingQuery) -> None:
-        """Tell of every finished batch that was not told yet; idle triggers make reports too."""
+        """Tell of every finished batch that was not told yet; idle triggers make reports too.
+
+        A batch without records may still write, when the watermark has made rows final.
+        """
         last = query.lastProgress
         if last is None or last.timestamp == self._looked_at.get(name):
             return
         self._looked_at[name] = last.timestamp
         for report in (json.loads(each.json) for each in query.recentProgress):
-            if report["numInputRows"] and report["batchId"] > self._reported.get(name, -1):
+            if _ran(report) and report["batchId"] > self._reported.get(name, -1):
                 self._reported[name] = report["batchId"]
                 done = self._batch_done(name, report)
-                self._positions.moved(name, done.positions)
-                self._tell(done)
+                if report["numInputRows"] or done.written or done.late:
+                    self._positions.moved(name, done.positions)
+                    self._tell(done)
 
     def _batch_done(self, name: str, report: dict[str, Any]) -> BatchDone:
         positions = _offsets(report, "endOffset")
@@ -237,6 +260,7 @@ class StreamRun:
             query=name,
             batch=report["batchId"],
             **counts,
+            late=sum(each["numRowsDroppedByWatermark"] for each in report["stateOperators"]),
             seconds=report["durationMs"].get("triggerExecution", 0) / 1000,
             lag=_lag(report, positions),
             positions=positions,
@@ -268,6 +292,11 @@ class StreamRun:
 def _progress(query: StreamingQuery) -> dict[str, Any] | None:
     last = query.lastProgress
     return json.loads(last.json) if last is not None else None
+
+
+def _ran(report: dict[str, Any]) -> bool:
+    """Whether it is of a batch that was run, and not of a look that found nothing to do."""
+    return "addBatch" in report["durationMs"]
 
 
 def _offsets(report: dict[str, Any], which: str) -> dict[tuple[str, int], int]:

@@ -20,8 +20,9 @@ from headrace.formats import deadletter
 from headrace.formats.carried import COLUMN, IS_BAD, IS_NOT_BAD, IS_TOMBSTONE
 from headrace.model.kafka_properties import DEFAULT_MAX_REQUEST
 from headrace.plan.stages import Query, SetAside, Write
-from headrace.runtime import failures, rows
+from headrace.runtime import books, failures, rows
 from headrace.runtime.failpoints import reach
+from headrace.sinks import kafka_once
 from headrace.sinks.kafka import MAX_REQUEST, SERVERS, KafkaSink, send
 from headrace.sinks.writer import Batch
 
@@ -36,7 +37,7 @@ def write(query: Query, pipeline: str, batch_rows: DataFrame, batch: Batch) -> N
         if aside is not None and aside.limit is not None:
             _refuse_too_many(aside, kept)  # 1
         if aside is not None and aside.alone:
-            write_aside(aside, pipeline, kept)  # 2
+            write_aside(aside, pipeline, kept, batch)  # 2
             reach("write.aside")
         for stage in query.writes:
             write_sink(query, stage, pipeline, kept, batch)  # 3
@@ -84,13 +85,18 @@ def _refuse_too_many(aside: SetAside, kept: DataFrame) -> None:
         raise TooManyBadRecords(aside.source.name, count, aside.limit, example)
 
 
-def write_aside(aside: SetAside, pipeline: str, kept: DataFrame) -> None:
+def write_aside(aside: SetAside, pipeline: str, kept: DataFrame, batch: Batch) -> None:
     assert aside.topic is not None
     letters = deadletter.expressions(aside.topic, pipeline, aside.source.reason)
     servers = aside.source.bootstrap or ""
     settings = {SERVERS: servers, MAX_REQUEST: str(max(aside.largest, DEFAULT_MAX_REQUEST))}
     try:
-        send(rows.bad(kept), letters, settings)
+        if batch.once is None:
+            send(rows.bad(kept), letters, settings)
+        else:
+            book = books.of_letters(aside, pipeline)
+            work = book.work(batch.once)
+            kafka_once.send(rows.bad(kept), letters, work, batch.once, book.place)
     except Exception as error:
         raise failures.translate(
             error, f"writing dead letters to {aside.topic}", servers
@@ -103,7 +109,7 @@ def write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch
         if isinstance(sink, KafkaSink) and sink.open_ended:
             sink.ensure_topics(rows.good(kept) if query.carried else kept)
         if isinstance(sink, KafkaSink) and query.carried:
-            _send(sink, aside, pipeline, kept)
+            _send(sink, aside, pipeline, kept, batch)
         elif query.carried:
             sink.write(kept.where(IS_NOT_BAD) if sink.CARRIED else rows.good(kept), batch)
         else:
@@ -115,7 +121,9 @@ def write_sink(query: Query, stage: Write, pipeline: str, kept: DataFrame, batch
         ) from error
 
 
-def _send(sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFrame) -> None:
+def _send(
+    sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFrame, batch: Batch
+) -> None:
     """The rows of a sink with its tombstones, and with the dead letters where they go beside."""
     cases = [(IS_TOMBSTONE, sink.tombstone())]
     largest = 0
@@ -125,7 +133,8 @@ def _send(sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFram
     else:
         kept = kept.where(IS_NOT_BAD)
     measured, good = sink.guarded(kept)
-    sink.send(measured, {name: _choice(cases, name, good[name]) for name in good}, largest)
+    chosen = {name: _choice(cases, name, good[name]) for name in good}
+    sink.send(measured, chosen, batch, largest)
 
 
 def _choice(cases: list[tuple[str, dict[str, str]]], name: str, otherwise: str) -> str:

@@ -22,6 +22,7 @@ from headrace.model.kafka_properties import (
 from headrace.sinks import (
     kafka_checks,
     kafka_messages,
+    kafka_once,
     kafka_producer,
     kafka_refusals,
     kafka_topics,
@@ -29,7 +30,8 @@ from headrace.sinks import (
 from headrace.sinks.kafka_messages import Messages
 from headrace.sinks.kafka_options import SPEC
 from headrace.sinks.kafka_refusals import Limits, TopicFacts
-from headrace.sinks.writer import Batch, SinkContext
+from headrace.sinks.kafka_transactions import Ledger, Place, Work
+from headrace.sinks.writer import Batch, Once, SinkContext, Way
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
@@ -122,7 +124,9 @@ class KafkaSink:
 
     @property
     def writer(self) -> str:
-        """`spark` or `arrow`."""
+        """`spark`, `arrow` or, exactly once, `transactions`."""
+        if self.context.exactly_once:
+            return "transactions"
         return self.options["writer"] or ("arrow" if self.options["timestamp"] else "spark")
 
     @property
@@ -130,12 +134,14 @@ class KafkaSink:
         """Which writer, and why, in words."""
         if self.writer == "spark":
             return "by Spark's writer"
+        if self.writer == "transactions":
+            return "by Headrace's writer, in transactions"
         return "by Headrace's writer" + ("" if "writer" in self.options else ", which sets times")
 
     @property
     def may_lose(self) -> str | None:
         """Why a record that counts as written may be gone."""
-        acks = self._producer.get("acks", "all")
+        acks = self.producer.get("acks", "all")
         if acks == "0":
             return "with `acks: 0` nobody confirms that a record has arrived"
         return "with `acks: 1` a record is lost with its leader" if acks == "1" else None
@@ -172,10 +178,10 @@ class KafkaSink:
     @property
     def max_request(self) -> int:
         """The largest message that its producer sends."""
-        return int(self._producer.get("max.request.size", DEFAULT_MAX_REQUEST))
+        return int(self.producer.get("max.request.size", DEFAULT_MAX_REQUEST))
 
     @property
-    def _producer(self) -> dict[str, str]:
+    def producer(self) -> dict[str, str]:
         """Properties of the producer that the definition sets, in the Java client's names."""
         return {each.name.removeprefix("kafka."): each.value for each in self._properties()}
 
@@ -235,7 +241,7 @@ class KafkaSink:
 
     @property
     def _limits(self) -> Limits:
-        compressed = self._producer.get("compression.type", "none") != "none"
+        compressed = self.producer.get("compression.type", "none") != "none"
         return Limits(self.max_request, compressed, self.facts)
 
     def at(self, cluster: Cluster) -> KafkaSink:
@@ -270,25 +276,54 @@ class KafkaSink:
             raise topics.unknown(cluster, name)
         topics.ensure(cluster, name, new.partitions, new.replication, dict(new.config))
 
-    def write(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        self.send(*self.guarded(rows))
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        self.send(*self.guarded(rows), batch)
 
-    def send(self, rows: DataFrame, expressions: Mapping[str, str], largest: int = 0) -> None:
+    def send(
+        self, rows: DataFrame, expressions: Mapping[str, str], batch: Batch, largest: int = 0
+    ) -> None:
         """As the function of that name, to this sink's cluster, and by its writer.
 
         `largest` is how large a message must be allowed, where some are not the sink's own.
         """
+        if batch.once is not None:
+            work = self.work(batch.once, largest)
+            kafka_once.send(rows, expressions, work, batch.once, self.entry_place)
+        elif self.writer == "spark":
+            send(rows, expressions, self._settings(largest))
+        else:
+            kafka_producer.send(rows, expressions, self._for_librdkafka(largest))
+
+    # Exactly once
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.context.pipeline, self.name)
+
+    @property
+    def entry_place(self) -> Place | None:
+        """Where the ledger notes whole batches; None if no topic of the sink has a name."""
+        return next(((topic, 0) for topic in self.topics), None)
+
+    def work(self, once: Once, largest: int = 0) -> Work:
+        """What tasks need to know to write for this sink."""
+        config = self._for_librdkafka(largest)
+        return kafka_once.work(config, self.ledger, self.transaction_ms(once.way), once)
+
+    def transaction_ms(self, way: Way) -> int:
+        """How long a transaction may be open."""
+        return int(self.options["transaction_timeout_ms"] or kafka_once.TIMEOUT_MS[way])
+
+    def _settings(self, largest: int) -> dict[str, str]:
         settings = {setting.name: setting.value for setting in self.settings()}
         if largest > self.max_request:
             settings[MAX_REQUEST] = str(largest)
-        if self.writer == "spark":
-            send(rows, expressions, settings)
-        else:
-            kafka_producer.send(rows, expressions, self._for_librdkafka(settings))
+        return settings
 
-    def _for_librdkafka(self, settings: Mapping[str, str]) -> dict[str, str]:
+    def _for_librdkafka(self, largest: int) -> dict[str, str]:
         named = {
-            for_librdkafka(name.removeprefix("kafka.")): value for name, value in settings.items()
+            for_librdkafka(name.removeprefix("kafka.")): value
+            for name, value in self._settings(largest).items()
         }
         found = {name: value for name, value in named.items() if name is not None}
         # A batch that is too large for its topic would be refused with all that is in it.

@@ -214,6 +214,15 @@ _PRODUCER = (
         example="6000000",
     ),
     Option(
+        "transaction_timeout_ms",
+        Type.INTEGER,
+        "With `guarantee: exactly_once`: how long a transaction may be open before the broker ends "
+        "it. So long may readers wait for one whose writer has died. Default: a minute by lineage, "
+        "five by batch.",
+        minimum=1000,
+        example="120000",
+    ),
+    Option(
         "api_version",
         Type.LIST,
         "A version of Kafka, which other clients need; here it has no effect.",

@@ -8,13 +8,14 @@ batches. A task ends when the broker has acknowledged all of its messages, or fa
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, Message, Producer
     from pyspark.sql import DataFrame
 
 # What a task fails with when a message was not delivered; the rest of the text is JSON.
@@ -30,6 +31,7 @@ FIXED: dict[str, Any] = {
     "log_level": 0,
 }
 
+_COLUMNS = ("topic", "key", "value", "headers", "partition", "timestamp")
 _CHUNK = 1000
 _MOST_WAITING = 50_000
 _MOST_BYTES = 64 * 1024 * 1024
@@ -66,6 +68,7 @@ class NotDelivered(Exception):
     def __init__(self, topic: str, error: KafkaError) -> None:
         facts = {"topic": topic, "code": error.code(), "reason": error.str()}
         super().__init__(NOT_DELIVERED + json.dumps(facts))
+        self.error = error
 
 
 class Outbox:
@@ -74,17 +77,23 @@ class Outbox:
     `send` may return before anything is written; only `finish` says that all is.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], logger: logging.Logger | None = None) -> None:
         from confluent_kafka import Producer
 
-        self._producer = Producer({**config, "error_cb": self._trouble})
+        shown = {} if logger is None else {"logger": logger}
+        self._producer = Producer({**config, "error_cb": self._trouble}, **shown)
         self._failure: NotDelivered | None = None
         self._sent = 0
         self._bytes = 0
 
+    @property
+    def producer(self) -> Producer:
+        return self._producer
+
     def send(self, batch: pa.RecordBatch) -> None:
-        """Queue a batch whose columns are those of `expressions`; waits while the queue is full."""
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        """Queue a batch with the columns of a message; waits while the queue is full."""
+        names = [name for name in _COLUMNS if name in batch.schema.names]
+        columns = {name: batch.column(name).to_pylist() for name in names}
         for start in range(0, batch.num_rows, _CHUNK):
             end = min(start + _CHUNK, batch.num_rows)
             self._send_chunk({name: column[start:end] for name, column in columns.items()})
@@ -97,40 +106,33 @@ class Outbox:
         return self._sent
 
     def _send_chunk(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        count = len(columns["topic"])
         self._await_room()
-        # `produce_batch` takes neither headers nor, whatever its description says, times.
-        if any(columns["headers"]) or any(columns.get("timestamp", ())):
-            self._one_by_one(columns)
-        else:
-            self._together(columns)
-        self._sent += count
+        # Only the order within a topic means something; letters go to one of their own.
+        for topic, messages in _by_topic(columns).items():
+            # `produce_batch` takes neither headers nor, whatever its description says, times.
+            if any("headers" in message or "timestamp" in message for message in messages):
+                self._one_by_one(topic, messages)
+            else:
+                self._together(topic, messages)
+        self._sent += len(columns["topic"])
         self._bytes += sum(len(value) for value in columns["value"] if value is not None)
         self._producer.poll(0)
         self._raise_failure()
 
-    def _one_by_one(self, columns: Mapping[str, Sequence[Any]]) -> None:
+    def _one_by_one(self, topic: str, messages: list[dict[str, Any]]) -> None:
         from confluent_kafka import KafkaException
 
-        headers = columns["headers"]
-        for number, (topic, message) in enumerate(_messages(columns)):
-            listed = [(each["key"], each["value"]) for each in headers[number] or ()]
+        for message in messages:
             try:
-                self._producer.produce(
-                    topic, headers=listed, on_delivery=self._undelivered, **message
-                )
+                self._producer.produce(topic, on_delivery=self._undelivered, **message)
             except KafkaException as refused:
                 raise NotDelivered(topic, refused.args[0]) from refused
 
-    def _together(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        by_topic: dict[str, list[dict[str, Any]]] = {}
-        for topic, message in _messages(columns):
-            by_topic.setdefault(topic, []).append(message)
-        for topic, messages in by_topic.items():
-            queued = self._producer.produce_batch(topic, messages, on_delivery=self._undelivered)
-            if queued < len(messages):
-                refused = next(each["_error"] for each in messages if "_error" in each)
-                raise NotDelivered(topic, refused)
+    def _together(self, topic: str, messages: list[dict[str, Any]]) -> None:
+        queued = self._producer.produce_batch(topic, messages, on_delivery=self._undelivered)
+        if queued < len(messages):
+            refused = next(each["_error"] for each in messages if "_error" in each)
+            raise NotDelivered(topic, refused)
 
     def _await_room(self) -> None:
         """The queue is never full: librdkafka would refuse messages, and so change their order."""
@@ -159,12 +161,23 @@ class Outbox:
             raise self._failure
 
 
-def _messages(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each topic with its message; what is NULL is left to the producer."""
-    optional = [name for name in ("partition", "timestamp") if name in columns]
-    for number, topic in enumerate(columns["topic"]):
-        message = {"value": columns["value"][number], "key": columns["key"][number]}
-        for name in optional:
-            if columns[name][number] is not None:
-                message[name] = columns[name][number]
-        yield topic, message
+def _by_topic(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The messages of each topic; what is NULL is left to the producer."""
+    messages = [
+        {"value": value, "key": key}
+        for value, key in zip(columns["value"], columns["key"], strict=True)
+    ]
+    for message, headers in zip(messages, columns["headers"], strict=True):
+        if headers:
+            message["headers"] = [(each["key"], each["value"]) for each in headers]
+    for name in ("partition", "timestamp"):
+        for message, given in zip(messages, columns.get(name, ()), strict=False):
+            if given is not None:
+                message[name] = given
+    topics = columns["topic"]
+    if topics.count(topics[0]) == len(topics):
+        return {topics[0]: messages}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for topic, message in zip(topics, messages, strict=True):
+        found.setdefault(topic, []).append(message)
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
@@ -20,15 +21,54 @@ if TYPE_CHECKING:
 class SinkContext:
     """What a sink may take from its pipeline; relative paths begin at `folder`.
 
-    `bootstrap` is the Kafka cluster that the pipeline names first, if it names one.
+    `bootstrap` is the Kafka cluster that the pipeline names first, if it names one. `exactly_once`
+    is what the pipeline asks for.
     """
 
     pipeline: str
     folder: Path
     bootstrap: str | None
+    exactly_once: bool = False
 
     def located(self, path: str) -> str:
         return path if "://" in path else str(self.folder / path)
+
+
+class Way(StrEnum):
+    """How messages are written exactly once.
+
+    By lineage, what each partition of the source has come to is noted with them; by batch, the
+    number of the batch is.
+    """
+
+    LINEAGE = "by lineage"
+    BATCH = "by batch"
+
+
+@dataclass(frozen=True)
+class Once:
+    """What is needed to write a batch exactly once.
+
+    `number` is that of the batch, `life` tells which notes count, `owner` is this run. `starts` and
+    `ends` are those of the batch's range in each partition of a Kafka source; `topic_ids` are the
+    ids of topics. A task dies at the point `dies_at`, and takes the process `dies_with` along: for
+    proofs.
+    """
+
+    way: Way
+    life: str
+    owner: str
+    number: int = 0
+    starts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    dies_at: str | None = None
+    dies_with: int | None = None
+
+    @property
+    def ranges(self) -> dict[tuple[str, int], int]:
+        """The ends of the ranges that hold something; of a new partition no start is known."""
+        return {key: end for key, end in self.ends.items() if end > self.starts.get(key, -1)}
 
 
 @dataclass(frozen=True)
@@ -37,12 +77,13 @@ class Batch:
 
     `generation` changes when a pipeline's state is made anew, so that ids of another life do not
     count. `positions` is where the sources stand after it, as JSON, for targets that keep a note
-    with each commit.
+    with each commit. `once` is there where messages are to be written exactly once.
     """
 
     id: int | None
     generation: str
     positions: str | None = None
+    once: Once | None = None
 
 
 def column_twice(options: Options, columns: Iterable[str] | None) -> Iterator[Diagnostic]:

@@ -1,0 +1,653 @@
+"""Messages and the note that they are done, written together or not at all.
+
+A ledger is the committed offset of a consumer group that nobody joins. It moves inside the
+transaction that writes the messages, so that it always tells what has been written:
+
+    1. init      a producer with the id of the entry: every older owner of it is shut out
+    2. read      the entry; never before 1, and never while a transaction on it is pending
+    3. produce   what the entry does not cover yet
+    4. move      the entry, in the same transaction
+    5. commit    both become visible together
+
+A crash before 5 leaves nothing behind, one after 5 leaves everything. Whoever does the same work
+again begins at 1. `by_lineage` and `by_batch` are the two ways to write a batch; what runs on the
+executors needs no Headrace there, so nothing here may use other parts of it than `kafka_producer`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from headrace.formats.carried import COLUMN
+from headrace.sinks import kafka_producer
+from headrace.sinks.kafka_producer import FIXED, NotDelivered, Outbox
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import KafkaError, TopicPartition
+    from pyspark.sql import DataFrame
+
+Place = tuple[str, int]
+
+# What a task fails with; the rest of the text is JSON.
+NOT_COMMITTED = "HEADRACE_NOT_COMMITTED "
+
+# Columns beside those of a message: the record that a row comes from.
+SOURCE_TOPIC, SOURCE_PARTITION, SOURCE_OFFSET = "__topic", "__partition", "__offset"
+_REPORT = "topic STRING, partition INT, sent BIGINT"
+
+_CALL_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+# A transaction that has used up this part of its time is committed before the range is at its end.
+_SHARE = 4
+_MOST_KEPT = 8
+# librdkafka tells of being shut out on stderr, whatever its log level is.
+_SILENT = logging.Logger("headrace.silent", logging.CRITICAL + 1)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a ledger says of one place: everything below `offset` is done.
+
+    `life` tells which offsets can be compared: with another one, an entry says nothing about the
+    work in hand. `owner` is the run that wrote it, `topic_id` the id of the place's topic then.
+    """
+
+    offset: int
+    life: str
+    owner: str
+    topic_id: str = ""
+
+    def metadata(self) -> str:
+        told = {"life": self.life, "owner": self.owner, "topic_id": self.topic_id}
+        return json.dumps(told, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, offset: int, metadata: str | None) -> Entry:
+        told = json.loads(metadata or "")
+        return cls(offset, told["life"], told["owner"], told["topic_id"])
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The group that holds what one sink of one pipeline has done, and the ids that may move it."""
+
+    pipeline: str
+    sink: str
+
+    @property
+    def group(self) -> str:
+        return f"__headrace.eos.{self.pipeline}.{self.sink}"
+
+    def transactional_id(self, place: Place | None = None) -> str:
+        """That of a source's partition, or of the sink where a batch is written as a whole."""
+        whole = f"headrace.{self.pipeline}.{self.sink}"
+        return whole if place is None else f"{whole}.{place[0]}-{place[1]}"
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """Where a task is to die, and which processes with it: for proofs that this loses nothing."""
+
+    point: str | None = None
+    driver: int | None = None
+
+    def reach(self, point: str) -> None:
+        if self.point != point:
+            return
+        if self.driver is not None:
+            os.kill(self.driver, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the tasks of one job need to know.
+
+    `config` are librdkafka's properties. `life` and `owner` are those of this run; `topic_ids` are
+    of the topics that the ledger has entries of.
+    """
+
+    config: Mapping[str, Any]
+    ledger: Ledger
+    timeout_ms: int
+    life: str
+    owner: str
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    fuse: Fuse = field(default_factory=Fuse)
+
+    def entry(self, place: Place, offset: int) -> Entry:
+        return Entry(offset, self.life, self.owner, self.topic_ids.get(place[0], ""))
+
+
+class NotCommitted(Exception):
+    """A transaction that was not made, or whose outcome is not known.
+
+    `reason` is one of: `missing` and `foreign` (the entry), `taken_over` (by another run), `fenced`
+    (by a task of this run), `expired` (it took longer than it may), `disorder` (of the rows),
+    `refused` (by the broker, with the code of its answer).
+    """
+
+    def __init__(self, reason: str, work: Work, place: Place, error: KafkaError | None = None):
+        facts = {
+            "reason": reason,
+            "group": work.ledger.group,
+            "sink": work.ledger.sink,
+            "topic": place[0],
+            "partition": place[1],
+            "timeout_ms": work.timeout_ms,
+            "code": error.code() if error is not None else None,
+            "detail": error.str() if error is not None else None,
+        }
+        super().__init__(NOT_COMMITTED + json.dumps(facts))
+        self.reason = reason
+
+
+class Transactions:
+    """One transactional id and the entry that it moves, one transaction after the other.
+
+    To make one is step 1. `place` is the topic and partition of the entry.
+    """
+
+    def __init__(self, work: Work, place: Place, transactional_id: str) -> None:
+        from confluent_kafka import Consumer
+
+        self._work = work
+        self._place = place
+        self._began: float | None = None
+        self.entry: Entry | None = None
+        asked = {**_connection(work.config), "group.id": work.ledger.group}
+        self._reader = Consumer({**asked, "isolation.level": "read_committed"}, logger=_SILENT)
+        self._group = self._reader.consumer_group_metadata()
+        own = {
+            "acks": "all",
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": work.timeout_ms,
+        }
+        self._outbox = Outbox({**work.config, **FIXED, **own}, _SILENT)
+        self._producer = self._outbox.producer
+        self._insist(self._producer.init_transactions)
+
+    def read(self) -> Entry | None:
+        """Step 2: the entry, once no transaction is pending on it."""
+        from confluent_kafka import OFFSET_INVALID, KafkaException, TopicPartition
+
+        asked = [TopicPartition(*self._place)]
+        try:
+            (found,) = _patiently(self._work, lambda left: self._reader.committed(asked, left))
+        except KafkaException as failure:
+            raise self._refused(failure.args[0]) from failure
+        if found.error is not None:
+            raise self._refused(found.error)
+        return None if found.offset == OFFSET_INVALID else _parsed(self._work, found)
+
+    def own(self) -> Entry:
+        """Step 2 of a task: the entry, which must be there and be of this run."""
+        found = self.read()
+        if found is None:
+            raise NotCommitted("missing", self._work, self._place)
+        if found.owner != self._work.owner:
+            raise NotCommitted("taken_over", self._work, self._place)
+        self.entry = found
+        return found
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Step 3 for some rows; the first of them begin a transaction."""
+        self._begin()
+        try:
+            self._outbox.send(batch)
+        except NotDelivered as failure:
+            raise self._undelivered(failure) from failure
+
+    @property
+    def due(self) -> bool:
+        """Whether the open transaction should end before it is too old."""
+        return self._age > self._work.timeout_ms / 1000 / _SHARE
+
+    def commit(self, entry: Entry) -> None:
+        """Steps 4 and 5; returns when the broker has said that it is done."""
+        reach = self._work.fuse.reach
+        try:
+            self._outbox.finish()
+        except NotDelivered as failure:
+            raise self._undelivered(failure) from failure
+        reach("eos.produced")
+        self._move(entry)  # 4
+        reach("eos.offsets")
+        self._insist(self._producer.commit_transaction)  # 5
+        reach("eos.committed")
+        self._began, self.entry = None, entry
+
+    def resume(self, work: Work) -> bool:
+        """Whether this can go on with other work, as nobody has taken the id since the last commit.
+
+        A producer at rest does not know it. So it asks, by moving the entry to where it is; True
+        leaves that transaction open. False is its end.
+        """
+        assert self.entry is not None
+        try:
+            if self._work.owner == work.owner:
+                self._work = work
+                self._move(self.entry)
+                return True
+        except NotCommitted:
+            self.abort()
+        self.close()
+        return False
+
+    def abort(self) -> None:
+        """Give up what is open, so that no reader waits for it; the next owner would do it, too."""
+        from confluent_kafka import KafkaException
+
+        if self._began is None:
+            return
+        with contextlib.suppress(KafkaException):  # not ours any more, or nobody answers
+            self._producer.abort_transaction(_CALL_SECONDS)
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _begin(self) -> None:
+        if self._began is None:
+            self._insist(lambda _: self._producer.begin_transaction())
+            self._began = time.monotonic()
+
+    def _move(self, entry: Entry) -> None:
+        from confluent_kafka import TopicPartition
+
+        self._begin()
+        moved = [TopicPartition(*self._place, entry.offset, entry.metadata())]
+        send = self._producer.send_offsets_to_transaction
+        self._insist(lambda seconds: send(moved, self._group, seconds))
+
+    @property
+    def _age(self) -> float:
+        return time.monotonic() - self._began if self._began is not None else 0.0
+
+    def _insist(self, call: Callable[[float], Any]) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            _patiently(self._work, call)
+        except KafkaException as failure:
+            raise self._failed(failure.args[0]) from failure
+
+    def _undelivered(self, failure: NotDelivered) -> Exception:
+        """A message that was not taken: by its own fault, or because its transaction is over."""
+        if failure.error.code() in _over():
+            return self._failed(failure.error)
+        self.abort()
+        return failure
+
+    def _failed(self, error: KafkaError) -> NotCommitted:
+        """Why: who has shut this producer out, if somebody has, is told by the entry."""
+        if not error.fatal() and error.code() not in _over():
+            self.abort()
+            return self._refused(error)
+        expired = self._age > self._work.timeout_ms / 1000
+        found = self.read()
+        if found is not None and found.owner != self._work.owner:
+            reason = "taken_over"
+        else:
+            reason = "expired" if expired else "fenced"
+        return NotCommitted(reason, self._work, self._place, error)
+
+    def _refused(self, error: KafkaError) -> NotCommitted:
+        return NotCommitted("refused", self._work, self._place, error)
+
+
+def _patiently(work: Work, call: Callable[[float], Any]) -> Any:
+    """Repeats what may pass, as long as a transaction lasts; librdkafka goes on where it was."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + work.timeout_ms / 1000
+    while True:
+        try:
+            return call(_CALL_SECONDS)
+        except KafkaException as failure:
+            error = failure.args[0]
+            passes = error.retriable() or error.code() in _passing()
+            if not passes or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _passing() -> set[int]:
+    """What passes by itself, though librdkafka does not always say so."""
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+
+
+def _over() -> set[int]:
+    """What a producer is told whose transaction has been ended for it."""
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError._FENCED,
+        KafkaError._STATE,
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.PRODUCER_FENCED,
+    }
+
+
+def _connection(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a producer's properties those that every client has."""
+    kept = ("bootstrap.servers", "client.id", "security.", "sasl.", "ssl.", "socket.", "reconnect.")
+    return {name: value for name, value in config.items() if name.startswith(kept)}
+
+
+# On the driver: one entry, without messages.
+
+
+def claim(
+    work: Work, place: Place, of: Place | None, decide: Callable[[Entry | None], Entry]
+) -> Entry:
+    """Shut out every older owner of an entry, and put in its place what `decide` makes of it.
+
+    `of` is the source's partition that the entry is about, or None for one of a whole sink.
+    """
+    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    try:
+        entry = decide(transactions.read())
+        transactions.commit(entry)
+    finally:
+        transactions.close()
+    return entry
+
+
+def renew(work: Work, place: Place, of: Place | None) -> None:
+    """Write an entry of this run as it is: brokers forget what has not been written for long."""
+    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    try:
+        transactions.commit(transactions.own())
+    finally:
+        transactions.close()
+
+
+def entries(work: Work, places: Iterable[Place]) -> dict[Place, Entry]:
+    """The entries that there are, without taking them: any of them may be overtaken at once."""
+    from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
+
+    asked = {**_connection(work.config), "group.id": work.ledger.group}
+    reader = Consumer({**asked, "isolation.level": "read_committed"}, logger=_SILENT)
+    try:
+        wanted = [TopicPartition(*place) for place in places]
+        found = _patiently(work, lambda left: reader.committed(wanted, left)) if wanted else []
+    finally:
+        reader.close()
+    return {
+        (each.topic, each.partition): _parsed(work, each)
+        for each in found
+        if each.offset != OFFSET_INVALID
+    }
+
+
+def _parsed(work: Work, found: TopicPartition) -> Entry:
+    try:
+        return Entry.parse(found.offset, found.metadata)
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotCommitted("foreign", work, (found.topic, found.partition)) from error
+
+
+def advance(work: Work, place: Place, of: Place | None, end: int) -> None:
+    """What a task does whose work has nothing to write: the entry moves to `end`."""
+    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    try:
+        if _covered(work, transactions.own()) < end:
+            transactions.commit(work.entry(place, end))
+    finally:
+        transactions.close()
+
+
+def _covered(work: Work, entry: Entry) -> int:
+    """Up to where the entry says that the work in hand is done."""
+    return entry.offset if entry.life == work.life else 0
+
+
+# By lineage: one transaction, or several one after the other, for each partition of the source.
+
+
+def by_lineage(
+    rows: DataFrame, expressions: Mapping[str, str], work: Work, ends: Mapping[Place, int]
+) -> dict[Place, int]:
+    """Write what `expressions` make of `rows`, which have the hidden column of a source.
+
+    `ends` are where the ranges of its partitions end. Returns, for each partition that had rows,
+    how many were written now; its entry is at the end of its range then.
+    """
+    traced = {
+        **expressions,
+        SOURCE_TOPIC: f"{COLUMN}.topic",
+        SOURCE_PARTITION: f"{COLUMN}.partition",
+        SOURCE_OFFSET: f"{COLUMN}.offset",
+    }
+    known = dict(ends)
+
+    def deliver(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _deliver_range(work, known, batches)
+
+    found = _run(rows, traced, deliver)
+    return {(row["topic"], row["partition"]): row["sent"] for row in found}
+
+
+def _deliver_range(
+    work: Work, ends: Mapping[Place, int], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """One task: all rows of one partition of the source, in the order of their offsets."""
+    writer: RangeWriter | None = None
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                writer = writer or _range_writer(work, ends, batch)
+                writer.take(batch)
+        if writer is not None:
+            yield writer.finish()
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+
+
+def _range_writer(work: Work, ends: Mapping[Place, int], first: pa.RecordBatch) -> RangeWriter:
+    topic, partition = (
+        first.column(SOURCE_TOPIC)[0].as_py(),
+        first.column(SOURCE_PARTITION)[0].as_py(),
+    )
+    return RangeWriter(work, (topic, partition), ends[topic, partition])
+
+
+class RangeWriter:
+    """Writes the rows of one partition of the source, up to the `end` of its range."""
+
+    def __init__(self, work: Work, place: Place, end: int) -> None:
+        self._work = work
+        self._place = place
+        self._end = end
+        self._transactions = _opened(work, place)
+        assert self._transactions.entry is not None
+        self._covered = _covered(work, self._transactions.entry)
+        self._last = -1
+        self._sent = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Step 3 for some rows, without those that are done."""
+        offsets = self._offsets(batch)
+        done = int(offsets.searchsorted(self._covered))
+        rows, offsets = batch.slice(done), offsets[done:]
+        if not len(offsets):
+            return
+        if self._transactions.due:
+            rows = self._cut(rows, offsets)
+        self._send(rows)
+        self._last = int(offsets[-1])
+        self._work.fuse.reach("eos.producing")
+
+    def finish(self) -> pa.RecordBatch:
+        if self._covered < self._end:
+            self._transactions.commit(self._work.entry(self._place, self._end))
+        else:
+            self._transactions.abort()  # all of it was done before
+        _keep(self._work, self._place, self._transactions)
+        return _report(self._place, self._sent)
+
+    def abort(self) -> None:
+        self._transactions.abort()
+        self._transactions.close()
+
+    def _offsets(self, batch: pa.RecordBatch) -> Any:
+        """The records that the rows come from: of one partition, and never a smaller one again."""
+        import pyarrow.compute as pc
+
+        places = (
+            pc.all(pc.equal(batch.column(SOURCE_TOPIC), self._place[0])),
+            pc.all(pc.equal(batch.column(SOURCE_PARTITION), self._place[1])),
+        )
+        offsets = batch.column(SOURCE_OFFSET).to_numpy()
+        in_order = offsets[0] >= self._last and bool((offsets[1:] >= offsets[:-1]).all())
+        if not (in_order and all(each.as_py() for each in places)):
+            raise NotCommitted("disorder", self._work, self._place)
+        return offsets
+
+    def _cut(self, rows: pa.RecordBatch, offsets: Any) -> pa.RecordBatch:
+        """End the open transaction before the rows of the last record; these are left to send."""
+        last = int(offsets[-1])
+        first = int(offsets.searchsorted(last))
+        if first == 0 and last == self._last:
+            return rows  # rows of this record have been sent already
+        self._send(rows.slice(0, first))
+        self._transactions.commit(self._work.entry(self._place, last))
+        return rows.slice(first)
+
+    def _send(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._transactions.send(rows)
+            self._sent += rows.num_rows
+
+
+# By batch: one transaction for all rows of a batch.
+
+
+def by_batch(
+    rows: DataFrame, expressions: Mapping[str, str], work: Work, place: Place, number: int
+) -> int | None:
+    """Write what `expressions` make of `rows` as the batch of this `number`, once.
+
+    The entry at `place` tells the number of the next batch. Rows of one that is done are read all
+    the same, as the query before them may have a state. Returns how many were written now, or None
+    if no task has run.
+    """
+
+    def deliver(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from _deliver_whole(work, place, number, batches)
+
+    # A transaction has one producer, and so one task; those before it may be many.
+    found = _run(rows, expressions, deliver, tasks=1)
+    return sum(row["sent"] for row in found) if found else None
+
+
+def _deliver_whole(
+    work: Work, place: Place, number: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    reach = work.fuse.reach
+    reach("eos.begin")
+    transactions = Transactions(work, place, work.ledger.transactional_id())  # 1
+    try:
+        reach("eos.initiated")
+        done = _covered(work, transactions.own()) > number  # 2
+        reach("eos.ledger")
+        sent = 0
+        for batch in batches:
+            if batch.num_rows and not done:
+                transactions.send(batch)  # 3
+                sent += batch.num_rows
+                reach("eos.producing")
+        if not done:
+            transactions.commit(work.entry(place, number + 1))  # 4, 5
+    except BaseException:
+        transactions.abort()
+        raise
+    finally:
+        transactions.close()
+    yield _report(place, sent)
+
+
+def _run(
+    rows: DataFrame,
+    expressions: Mapping[str, str],
+    deliver: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    tasks: int | None = None,
+) -> list[Any]:
+    from pyspark import cloudpickle
+
+    for module in (sys.modules[__name__], kafka_producer):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    messages = rows.selectExpr(*(f"{sql} AS {name}" for name, sql in expressions.items()))
+    if tasks is not None:
+        messages = messages.repartition(tasks)
+    return messages.mapInArrow(deliver, _REPORT).collect()
+
+
+def _report(place: Place, sent: int) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    kinds = pa.schema({"topic": pa.string(), "partition": pa.int32(), "sent": pa.int64()})
+    columns = {"topic": [place[0]], "partition": [place[1]], "sent": [sent]}
+    return pa.RecordBatch.from_pydict(columns, schema=kinds)
+
+
+# A producer is kept for the next task with the same id in the same worker. That is sound: nobody
+# can move the entry without taking the id first, and then the producer that is kept is shut out.
+
+
+def _opened(work: Work, place: Place) -> Transactions:
+    """Steps 1 and 2, or a producer for which they hold."""
+    reach = work.fuse.reach
+    reach("eos.begin")
+    kept = _kept().pop(work.ledger.transactional_id(place), None)
+    if kept is not None and kept.resume(work):
+        return kept
+    transactions = Transactions(work, place, work.ledger.transactional_id(place))  # 1
+    try:
+        reach("eos.initiated")
+        transactions.own()  # 2
+        reach("eos.ledger")
+    except BaseException:
+        transactions.close()
+        raise
+    return transactions
+
+
+def _keep(work: Work, place: Place, transactions: Transactions) -> None:
+    kept = _kept()
+    kept[work.ledger.transactional_id(place)] = transactions
+    while len(kept) > _MOST_KEPT:
+        kept.pop(next(iter(kept))).close()
+
+
+def _kept() -> dict[str, Transactions]:
+    """By transactional id; each task has this module anew, so they are kept where all find them."""
+    name = "_headrace_transactions"
+    holder = sys.modules.setdefault(name, ModuleType(name))
+    found: dict[str, Transactions] = holder.__dict__.setdefault("kept", {})
+    return found
