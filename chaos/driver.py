@@ -81,10 +81,10 @@ class Driver:
         return condition()
 
     def last_words(self) -> str:
-        """What it said besides its events, without the frame around it."""
+        """The end of what it said besides its events."""
         lines = self.log.read_text(errors="replace").splitlines()
         said = [text.strip() for text in lines if text.strip() and not text.startswith("{")]
-        return " ".join(said)[:500]
+        return " ".join(said)[-500:]
 
     # What can be done to it
 

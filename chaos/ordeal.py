@@ -113,9 +113,8 @@ class Ordeal:
         if life.failpoint:
             self._until_worker_crashed(life, driver)
         if life.trouble is not None:
-            with self._trouble(life.trouble, driver) as left:
-                driver = left
-                self._progress(driver)
+            driver = self._trouble(life.trouble, driver)
+            self._progress(driver)
             self.tally.done[str(life.trouble)] += 1
         return self._kill(life, driver)
 
@@ -161,7 +160,7 @@ class Ordeal:
     def _keep_busy(self, driver: Driver) -> None:
         """Feed when what waited at the end of the last batch is not enough for some more."""
         done = driver.events("BatchDone")
-        if done and (done[-1]["lag"] or 0) < self._slice:
+        if self._streams and done and (done[-1]["lag"] or 0) < self._slice:
             self._world.feeder.feed(self._slice)
 
     def _until_crashed(self, life: Life, driver: Driver) -> None:
@@ -220,35 +219,29 @@ class Ordeal:
 
     # Trouble
 
-    @contextmanager
-    def _trouble(self, trouble: Trouble, driver: Driver) -> Iterator[Driver]:
-        """Do it, and undo it; what is yielded is the driver that must go on then."""
+    def _trouble(self, trouble: Trouble, driver: Driver) -> Driver:
+        """Do it, and undo it; the driver that must go on then."""
         if self._streams:
             self._progress(driver)
         if trouble is Trouble.KILL_WORKER:
             self._await_open_transaction(driver)
             signal_each(_tasks(driver)[:1], signal.SIGKILL)
-            yield driver
         elif trouble is Trouble.FREEZE_WORKER:
             with self._frozen(driver):
                 self._outlast()
-            yield driver
-        elif trouble is Trouble.ZOMBIE:
-            yield from self._zombie(driver)
-        elif trouble is Trouble.TWO_DRIVERS:
-            yield from self._second(driver)
-        else:
-            number = self._leader()
-            if trouble is Trouble.FREEZE_BROKER:
-                with self._world.frozen_broker(number):
-                    self._outlast()
-            else:
-                self._world.kill_broker(number)
+        elif trouble is Trouble.FREEZE_BROKER:
+            with self._world.frozen_broker(self._leader()):
+                self._outlast()
+        elif trouble is Trouble.KILL_BROKER:
+            with self._world.dead_broker(self._leader()):
                 time.sleep(self._chance.uniform(0, 5))  # how long it is gone is left to chance
-                self._world.start_broker(number)
-            yield driver
+        elif trouble is Trouble.ZOMBIE:
+            return self._zombie(driver)
+        else:
+            return self._second(driver)
+        return driver
 
-    def _zombie(self, driver: Driver) -> Iterator[Driver]:
+    def _zombie(self, driver: Driver) -> Driver:
         """Its tasks wake up when another driver has gone on with their work."""
         with self._frozen(driver) as frozen:
             others = [each for each in driver.java() if each not in frozen]
@@ -258,9 +251,9 @@ class Ordeal:
             heir = self._start(Life(2, 1000))
             heir.await_("its start", lambda: bool(heir.events("Started")))
             self._progress(heir)
-        yield heir
+        return heir
 
-    def _second(self, driver: Driver) -> Iterator[Driver]:
+    def _second(self, driver: Driver) -> Driver:
         """The same state from another folder, as on a disk that is shared and knows no locks."""
         state = self._world.folder / "a" / ".headrace" / "state" / NAME
         twin = self._world.folder / "b" / ".headrace" / "state"
@@ -269,23 +262,13 @@ class Ordeal:
             (twin / NAME).symlink_to(state)
         (state / "lock").unlink()
         second = self._start(Life(2, 1000), folder="b")
-        try:
-            second.await_("its start", lambda: bool(second.events("Started")))
-            self._keep_busy(driver)
-            before = driver.batches
-            wait_until(
-                lambda: (
-                    not (second.alive and driver.alive)
-                    or (second.batches > 0 and driver.batches > before)
-                ),
-                2 * TRANSACTION_SECONDS,
-            )
-            for each, name in ((driver, "first"), (second, "second")):
-                said = "goes on" if each.alive else each.last_words()
-                self._say(f"  two drivers: the {name} {said}")
-            yield second if second.alive else driver
-        finally:
+        second.await_("its start", lambda: bool(second.events("Started")))
+        self._keep_busy(driver)
+        if not wait_until(lambda: not (second.alive and driver.alive), 2 * TRANSACTION_SECONDS):
             second.end()
+        for each, name in ((driver, "first"), (second, "second")):
+            self._say(f"  two drivers: the {name} {'goes on' if each.alive else each.last_words()}")
+        return second if second.alive else driver
 
     @contextmanager
     def _frozen(self, driver: Driver) -> Iterator[list[psutil.Process]]:

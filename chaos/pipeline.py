@@ -21,6 +21,11 @@ class Sink(StrEnum):
 
 _GUARANTEES = {Sink.HEADRACE: "exactly_once", Sink.SPARK: "at_least_once"}
 
+_BY = {
+    Sink.HEADRACE: f"    transaction_timeout_ms: {1000 * world.TRANSACTION_SECONDS}\n",
+    Sink.SPARK: "    writer: spark\n",
+}
+
 _TEXT = """
 pipeline: {name}
 mode: {mode}
@@ -43,7 +48,7 @@ sinks:
     topic: {out}
     key: customer
     max_request_bytes: {largest}
-{writer}  table:
+{by}  table:
     connector_type: delta
     path: {table}
 """
@@ -65,5 +70,5 @@ def text(servers: str, mode: Mode, sink: Sink, table: Path, batch_size: int) -> 
         offset=OFFSET,
         table=table,
         batch_size=f"  batch_size: {batch_size}\n" if mode is Mode.STREAM else "",
-        writer="    writer: spark\n" if sink is Sink.SPARK else "",
+        by=_BY[sink],
     )

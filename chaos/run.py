@@ -25,7 +25,7 @@ from chaos.report import Histories, Report
 from chaos.schedule import Life
 from chaos.world import DEAD, OUT, Expected, World, world
 from headrace.model.pipeline import Mode
-from headrace.runtime.failpoints import POINTS
+from headrace.runtime.failpoints import IN_TASKS, POINTS
 
 HERE = Path(__file__).parent
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     mode, sink = Mode(options.mode), Sink(options.sink)
-    points = schedule.points_of(POINTS, mode, sink is Sink.HEADRACE)
+    points = schedule.points_of(POINTS, IN_TASKS, mode, sink is Sink.HEADRACE)
     lives = schedule.plan(seed, options.kills, options.each, points)
     print(f"seed {seed}: {len(lives)} drivers, {options.records:,} records, {mode}, {sink}")
     folder = Path(options.folder or tempfile.mkdtemp(prefix="headrace-chaos-")).resolve()

@@ -114,20 +114,18 @@ class Points:
     workers: tuple[str, ...]
 
 
-def points_of(known: Sequence[str], mode: Mode, transactions: bool) -> Points:
+def points_of(
+    known: Sequence[str], in_tasks: Sequence[str], mode: Mode, transactions: bool
+) -> Points:
     """Of all failpoints, those that concern the mode, and the writer of transactions or not."""
     alone = {"write.aside"}  # letters ride with the Kafka sink here
     groups = ["write."] + (["batch."] if mode is Mode.BATCH else [])
     groups += ["eos."] if transactions else []
     drivers = [each for each in known if each.startswith(tuple(groups)) and each not in alone]
-    tasks = [each for each in drivers if each.startswith("eos.") and each not in _ON_DRIVER]
-    return Points(tuple(drivers), tuple(tasks))
+    return Points(tuple(drivers), tuple(each for each in drivers if each in in_tasks))
 
 
-_ON_DRIVER = {"eos.claimed"}
-
-
-def plan(seed: int, kills: int, each: int, points: Points, troubles: bool = True) -> list[Life]:
+def plan(seed: int, kills: int, each: int, points: Points) -> list[Life]:
     """`kills` lives that end by a kill, and `each` for each failpoint, in a random order.
 
     Failpoints that end only a worker are spread over the lives that are killed, and so is trouble;
@@ -135,7 +133,7 @@ def plan(seed: int, kills: int, each: int, points: Points, troubles: bool = True
     """
     chance = random.Random(seed)
     by_worker = [f"{point}:{chance.randint(1, 2)}{WORKER}" for point in points.workers * each]
-    trouble = _troubles(chance, kills) if troubles else []
+    trouble = _troubles(chance, kills, bool(points.workers))
     killed = [_killed(chance) for _ in range(max(kills, len(by_worker), len(trouble)))]
     for number, failpoint in enumerate(by_worker):
         killed[number] = replace(killed[number], failpoint=failpoint)
@@ -151,8 +149,10 @@ def plan(seed: int, kills: int, each: int, points: Points, troubles: bool = True
     return lives
 
 
-def _troubles(chance: random.Random, kills: int) -> list[Trouble]:
-    found = [one for one, share in TROUBLES.items() for _ in range(max(1, share * kills // 100))]
+def _troubles(chance: random.Random, kills: int, workers: bool) -> list[Trouble]:
+    """Where tasks need no Python there is no worker to kill; frozen is then the whole JVM."""
+    wanted = [one for one in TROUBLES if workers or one is not Trouble.KILL_WORKER]
+    found = [one for one in wanted for _ in range(max(1, TROUBLES[one] * kills // 100))]
     chance.shuffle(found)
     return found
 

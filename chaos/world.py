@@ -77,11 +77,13 @@ class World:
 
     # Brokers
 
-    def kill_broker(self, number: int) -> None:
+    @contextmanager
+    def dead_broker(self, number: int) -> Iterator[None]:
         self.brokers.kill(number)
-
-    def start_broker(self, number: int) -> None:
-        self.brokers.start(number)
+        try:
+            yield
+        finally:
+            self.brokers.start(number)
         self.await_in_sync()
 
     @contextmanager

@@ -244,10 +244,14 @@ def test_what_was_planned_and_not_done_is_named() -> None:
 
 def test_failpoints_are_those_that_a_run_can_come_by() -> None:
     known = ("write.aside", "write.done", "batch.noted", "reset.noted", "eos.begin", "eos.claimed")
-    stream = schedule.points_of(known, Mode.STREAM, transactions=True)
+
+    def points(mode: Mode, transactions: bool) -> Points:
+        return schedule.points_of(known, ("eos.begin",), mode, transactions)
+
+    stream = points(Mode.STREAM, True)
     assert stream == Points(("write.done", "eos.begin", "eos.claimed"), ("eos.begin",))
-    assert schedule.points_of(known, Mode.STREAM, transactions=False).drivers == ("write.done",)
-    assert "batch.noted" in schedule.points_of(known, Mode.BATCH, transactions=True).drivers
+    assert points(Mode.STREAM, False).drivers == ("write.done",)
+    assert "batch.noted" in points(Mode.BATCH, True).drivers
 
 
 def test_records_come_in_all_kinds_and_in_the_same_order_for_one_seed() -> None:
