@@ -31,6 +31,7 @@ COMMANDS = {
     "headrace.cli.groups": ("groups",),
     "headrace.cli.txn": ("txn",),
     "headrace.cli.records": ("produce", "consume"),
+    "headrace.cli.dlq": ("dlq",),
     "headrace.cli.demo": ("demo",),
 }
 

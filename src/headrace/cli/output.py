@@ -92,8 +92,12 @@ def _cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, list | tuple):
         return ",".join(str(item) for item in value)
-    # A line break or an escape sequence in a value must not reach the screen as such.
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Text in one line; a line break or an escape sequence must not reach the screen as such."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def line(text: str) -> None:

@@ -31,6 +31,11 @@ class UnreadableLine(Exception):
 
 
 def to_json(record: Record) -> str:
+    return json.dumps(to_fields(record), ensure_ascii=False)
+
+
+def to_fields(record: Record) -> dict[str, Any]:
+    """A record as values that JSON has."""
     encoding: dict[str, str] = {}
     line: dict[str, Any] = {
         "topic": record.topic,
@@ -43,7 +48,7 @@ def to_json(record: Record) -> str:
     }
     if encoding:
         line["encoding"] = encoding
-    return json.dumps(line, ensure_ascii=False)
+    return line
 
 
 def from_json(line: bytes) -> Record:

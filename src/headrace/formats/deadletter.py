@@ -1,16 +1,19 @@
 """Dead letters: what is written for a record that cannot be decoded.
 
 The original key, value and headers as they were, and headers that say where the record came from
-and what is wrong with it. `expressions` gives the four columns that Spark's Kafka writer takes, as
-SQL over rows that carry the hidden column; `reason` is that of the source's format.
+and what is wrong with it. A record that was a letter before and was sent again keeps the count of
+that; whatever else the earlier letter said is left out. `expressions` gives the four columns that
+Spark's Kafka writer takes, as SQL over rows that carry the hidden column; `reason` is that of the
+source's format.
 """
 
 from __future__ import annotations
 
+from headrace.admin.letters import ATTEMPTS, HEADER_PREFIX
 from headrace.formats.carried import COLUMN
 from headrace.model.schema import literal
 
-HEADER_PREFIX = "headrace.dlq."
+__all__ = ["HEADER_PREFIX", "expressions"]
 
 
 def expressions(topic: str, pipeline: str, reason: str) -> dict[str, str]:
@@ -30,9 +33,11 @@ def expressions(topic: str, pipeline: str, reason: str) -> dict[str, str]:
         for name, sql in facts.items()
     )
     none = "CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
+    kept = f"NOT startswith(header.key, '{HEADER_PREFIX}') OR header.key = '{ATTEMPTS}'"
+    own = f"filter(coalesce({COLUMN}.headers, {none}), header -> {kept})"
     return {
         "topic": literal(topic),
         "key": f"{COLUMN}.key",
         "value": f"{COLUMN}.value",
-        "headers": f"concat(coalesce({COLUMN}.headers, {none}), array({added}))",
+        "headers": f"concat({own}, array({added}))",
     }

@@ -1,0 +1,492 @@
+"""`headrace dlq`: see dead letters and why they are there, and send them again."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.admin import letters_moved, letters_reading, times, topics
+from headrace.admin.client import Cluster, connect
+from headrace.admin.letters import ALL, Letter, Selection
+from headrace.admin.letters_moved import Moved
+from headrace.admin.letters_reading import Tally
+from headrace.cli import output, record_lines
+from headrace.cli.arguments import DryRunOption, PropertyOption, YesOption, pairs, reach
+from headrace.cli.output import Format, FormatOption, counted
+from headrace.cli.target import BootstrapOption, bootstrap
+from headrace.errors import DefinitionError, LettersLeft
+
+if TYPE_CHECKING:
+    from headrace.runtime.letter_expressions import Expressions
+    from headrace.runtime.redrive import Outcome
+
+app = typer.Typer(name="dlq", help="See dead letters and send them again.", no_args_is_help=True)
+
+SHOWN_VALUE = 2_000
+PROGRESS_SECONDS = 1.0
+
+
+class Time(StrEnum):
+    ORIGINAL = "original"
+    NOW = "now"
+
+
+def complete_letters(ctx: typer.Context, incomplete: str) -> list[str]:
+    from headrace.cli.arguments import complete_topic
+
+    return [name for name in complete_topic(ctx, incomplete) if name.endswith(".dlq")]
+
+
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC|FILE",
+        help="A dead-letter topic, or the pipeline file that writes to it.",
+        autocompletion=complete_letters,
+    ),
+]
+ErrorOption = Annotated[
+    list[str] | None,
+    typer.Option("--error", "-e", metavar="CODE", help="Only with this code. Repeatable."),
+]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="TOPIC", help="Only from this topic. Repeatable."),
+]
+PartitionOption = Annotated[
+    list[int] | None,
+    typer.Option("--partition", "-p", min=0, help="Only from this partition there. Repeatable."),
+]
+OffsetsOption = Annotated[
+    str | None,
+    typer.Option("--offsets", metavar="FIRST-LAST", help="Only from these offsets there."),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only letters written since: ISO 8601, milliseconds, or 15m, 2h, 7d ago.",
+    ),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Only letters written before.")
+]
+ContainsOption = Annotated[
+    str | None,
+    typer.Option("--contains", metavar="TEXT", help="Only with this in key, value or reason."),
+]
+LetterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--letter",
+        metavar="PARTITION@OFFSET",
+        help="Only this letter, by its place in the dead-letter topic. Repeatable.",
+    ),
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="SQL",
+        help="Only where this holds: `json:amount::double > 100 AND attempts = 0`. Starts Spark.",
+    ),
+]
+
+
+def register(root: typer.Typer) -> None:
+    root.add_typer(app, rich_help_panel="Kafka")
+
+
+@app.command("list")
+def list_topics(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC|FILE]",
+            help="A dead-letter topic or a pipeline file. Default: all that are called like one.",
+            autocompletion=complete_letters,
+        ),
+    ] = None,
+    bootstrap_server: BootstrapOption = None,
+    property: PropertyOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """List dead-letter topics: how many letters, from where, why, and how many were redriven."""
+    named = target is not None
+    found = _topics(target, bootstrap_server, property)
+    rows = [_tally(each) for cluster, name in found for each in _tallies(cluster, name, named)]
+    columns = ["topic", "source", "error", "letters", "redriven", "oldest", "newest"]
+    output.emit_rows(rows, columns, form)
+    if not rows:
+        output.note("there are no dead-letter topics; one of another name can be named")
+
+
+@app.command(no_args_is_help=True)
+def show(
+    target: TargetArgument,
+    error: ErrorOption = None,
+    source: SourceOption = None,
+    partition: PartitionOption = None,
+    offsets: OffsetsOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    contains: ContainsOption = None,
+    letter: LetterOption = None,
+    where: WhereOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="How many letters at most.")
+    ] = 20,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="The newest ones instead of the oldest.")
+    ] = False,
+    redriven: Annotated[
+        bool, typer.Option("--redriven", help="Also those that were redriven.")
+    ] = False,
+    bootstrap_server: BootstrapOption = None,
+    property: PropertyOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show letters with their reason, origin, key and value; those that still wait."""
+    selection = _selection(error, source, partition, offsets, since, until, contains, letter)
+    with _expressions(where, ()) as expressions:
+        cluster, topic = _topic(target, bootstrap_server, property)
+        moved = letters_moved.read(cluster, topics.describe(cluster, topic))
+        waiting = (
+            each
+            for each in letters_reading.letters(cluster, topic, selection)
+            if redriven or each.at not in moved
+        )
+        chosen = _chosen(waiting, expressions)
+        shown = list(deque(chosen, maxlen=limit) if newest else islice(chosen, limit))
+        more = not newest and next(chosen, None) is not None
+    _emit(shown, moved, form)
+    output.note(
+        f"{counted(len(shown), 'letter')} of {topic}"
+        + ("; there are more, which --limit shows" if more else "")
+    )
+
+
+@app.command(no_args_is_help=True)
+def redrive(
+    target: TargetArgument,
+    error: ErrorOption = None,
+    source: SourceOption = None,
+    partition: PartitionOption = None,
+    offsets: OffsetsOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    contains: ContainsOption = None,
+    letter: LetterOption = None,
+    where: WhereOption = None,
+    patch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--patch",
+            metavar="WHAT=SQL",
+            help="Change it first: `value = …`, `key = …`, or a field, `json:amount = 0`. "
+            "Repeatable. Starts Spark.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TOPIC", help="To this topic. Default: where they came from."),
+    ] = None,
+    max_attempts: Annotated[
+        int,
+        typer.Option("--max-attempts", min=1, help="Leave those that were sent again so often."),
+    ] = 3,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="N/s", help="At most so many: 500/s, 30/m."),
+    ] = None,
+    timestamp: Annotated[
+        Time, typer.Option("--timestamp", help="The time that the records get.")
+    ] = Time.ORIGINAL,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    bootstrap_server: BootstrapOption = None,
+    property: PropertyOption = None,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Send letters again, each exactly once; a second redrive moves none of them again."""
+    from headrace.runtime import redrive as moving
+
+    selection = _selection(error, source, partition, offsets, since, until, contains, letter)
+    per_second = None if rate is None else parse_rate(rate)
+    with _expressions(where, patch or ()) as expressions:
+        cluster, topic = _topic(target, bootstrap_server, property)
+        order = moving.Order(
+            topic, selection, to, max_attempts, per_second, timestamp is Time.ORIGINAL
+        )
+        if dry_run or not yes:
+            planned = moving.survey(cluster, order, expressions)
+            if dry_run or not planned.moved:
+                _emit_outcome(planned, form)
+                output.note("nothing was moved" if planned.moved else "there is nothing to move")
+                return
+            _note_left(planned)
+            goal = ", ".join(planned.moved)
+            output.confirm(
+                f"Move {counted(planned.moved.total(), 'letter')} of {topic} to {goal}?", yes
+            )
+        with _progress() as listener:
+            outcome = moving.redrive(cluster, order, expressions, listener)
+    _emit_outcome(outcome, form)
+    if outcome.failed:
+        first = next(each for each in outcome.examples if each.reason not in moving.BY_RULE)
+        raise LettersLeft(
+            topic, outcome.failed, f"{first.letter.place}: {first.reason}: {first.detail}"
+        )
+
+
+def parse_rate(text: str) -> float:
+    """Letters a second, of `500/s`, `30/m`, `1000/h` or a number."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(?:/(s|m|h))?", text.strip())
+    if not found or float(found[1]) == 0:
+        raise DefinitionError(f"--rate `{text}` is not a rate", hint="write 500/s or 30/m")
+    return float(found[1]) / {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
+
+
+def _selection(
+    error: list[str] | None,
+    source: list[str] | None,
+    partition: list[int] | None,
+    offsets: str | None,
+    since: str | None,
+    until: str | None,
+    contains: str | None,
+    letter: list[str] | None,
+) -> Selection:
+    return Selection(
+        frozenset(error or ()),
+        frozenset(source or ()),
+        frozenset(partition or ()),
+        None if offsets is None else _offsets(offsets),
+        None if since is None else times.parse(since),
+        None if until is None else times.parse(until),
+        contains,
+        frozenset(map(_place, letter or ())),
+    )
+
+
+def _offsets(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not found or (found[2] and int(found[2]) < int(found[1])):
+        raise DefinitionError(f"--offsets `{text}` is not a range", hint="write 100-200, or 100")
+    return int(found[1]), int(found[2] or found[1])
+
+
+def _place(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)@(\d+)", text)
+    if not found:
+        raise DefinitionError(f"--letter `{text}` is not a place", hint="write 0@12")
+    return int(found[1]), int(found[2])
+
+
+# Which topics
+
+
+def _topics(
+    target: str | None, server: str | None, properties: Sequence[str] | None
+) -> list[tuple[Cluster, str]]:
+    if target is not None and _is_file(target):
+        return _of_file(Path(target), server, properties)
+    cluster = reach(server, properties)
+    return [
+        (cluster, name) for name in ([target] if target else letters_reading.candidates(cluster))
+    ]
+
+
+def _topic(
+    target: str, server: str | None, properties: Sequence[str] | None
+) -> tuple[Cluster, str]:
+    found = _topics(target, server, properties)
+    if len(found) > 1:
+        names = ", ".join(name for _, name in found)
+        raise DefinitionError(
+            f"{target} has several dead-letter topics", hint=f"name one of {names}"
+        )
+    return found[0]
+
+
+def _is_file(target: str) -> bool:
+    return target.endswith((".yaml", ".yml")) or Path(target).is_file()
+
+
+def _of_file(
+    file: Path, server: str | None, properties: Sequence[str] | None
+) -> list[tuple[Cluster, str]]:
+    """The topics that the sources of a pipeline name, where their letters go."""
+    from headrace.api import load
+
+    asides = [query.aside for query in load(file).plan.queries]
+    named = {aside.topic: aside.source.bootstrap for aside in asides if aside and aside.topic}
+    if not named:
+        raise DefinitionError(
+            f"no source of {file} writes dead letters", hint="name a topic, or set `bad_data: dlq`"
+        )
+    given = pairs(properties, "--property")
+    clusters = {each: connect(bootstrap(server or each), given) for each in set(named.values())}
+    return [(clusters[own], topic) for topic, own in named.items()]
+
+
+# Letters
+
+
+def _tallies(cluster: Cluster, name: str, named: bool) -> list[Tally]:
+    """Of a topic that was only guessed by its name, nothing unless it holds letters of ours."""
+    moved = letters_moved.read(cluster, topics.describe(cluster, name))
+    found = letters_reading.tally(name, letters_reading.letters(cluster, name, ALL), moved)
+    if named or name.endswith(".dlq"):
+        return found or [Tally(name, None, None)]
+    return found if any(each.source for each in found) else []
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    return {**asdict(tally), "oldest": _when(tally.oldest), "newest": _when(tally.newest)}
+
+
+def _when(time_ms: int | None) -> str | None:
+    return None if time_ms is None else times.show(time_ms)
+
+
+def _chosen(found: Iterator[Letter], expressions: Expressions | None) -> Iterator[Letter]:
+    """Those that `--where` admits; where it fails, that is said."""
+    if expressions is None:
+        yield from found
+        return
+    for load in letters_reading.loads(found):
+        for letter, chosen in zip(load, expressions.chosen(load), strict=True):
+            if chosen is True:
+                yield letter
+            elif chosen is not False:
+                output.warn(f"{letter.place}: --where fails: {chosen.reason}")
+
+
+@contextmanager
+def _expressions(where: str | None, patch: Sequence[str]) -> Iterator[Expressions | None]:
+    """Ready to be asked, with Spark behind them; None, and no Spark, when there are none."""
+    from headrace.cli.main import debugging
+    from headrace.project import Project
+    from headrace.runtime import letter_expressions as sql
+
+    condition = None if where is None else sql.parse_where(where)
+    patches = sql.parse_patches(patch)
+    if condition is None and not patches:
+        yield None
+        return
+    output.note("starting Spark …")
+    project = Project.find()
+    with sql.spark_session(project.ensure(project.states) / "dlq.log", debugging()) as spark:
+        yield sql.Expressions(spark, condition, patches)
+
+
+def _emit(found: Sequence[Letter], moved: Moved, form: Format) -> None:
+    if form is not Format.TABLE:
+        output.emit_value([_fields(each, each.at in moved) for each in found], form)
+        return
+    for each in found:
+        for line in _lines(each, each.at in moved):
+            output.line(line)
+
+
+def _fields(letter: Letter, redriven: bool) -> dict[str, Any]:
+    record = record_lines.to_fields(replace(letter.record, headers=letter.headers))
+    return {
+        "error": letter.error,
+        "message": letter.message,
+        "pipeline": letter.pipeline,
+        "source": None
+        if letter.topic is None
+        else {
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "timestamp": letter.timestamp,
+        },
+        "attempts": letter.attempts,
+        "redriven": redriven,
+        **record,
+    }
+
+
+def _lines(letter: Letter, redriven: bool) -> Iterator[str]:
+    facts = [
+        letter.place,
+        letter.error or "no letter of ours",
+        f"from {letter.source_place}" if letter.topic else "",
+        _when(letter.record.timestamp) or "",
+        f"attempts {letter.attempts}",
+        "redriven" if redriven else "",
+    ]
+    yield "  ".join(output.printable(fact) for fact in facts if fact)
+    if letter.message:
+        yield f"  reason   {output.printable(letter.message)}"
+    yield f"  key      {_text(letter.record.key)}"
+    for name, value in letter.headers:
+        yield f"  header   {output.printable(name)}={_text(value)}"
+    yield f"  value    {_text(letter.record.value)}"
+
+
+def _text(data: bytes | None) -> str:
+    """Bytes in one line; those that are no text as `\\xff`, and not more than fit a screen."""
+    if data is None:
+        return "null"
+    text = output.printable(data[:SHOWN_VALUE].decode(errors="backslashreplace"))
+    return text if len(data) <= SHOWN_VALUE else f"{text}… ({len(data):,} bytes; whole: -o json)"
+
+
+# What became of them
+
+
+def _emit_outcome(outcome: Outcome, form: Format) -> None:
+    rows: list[dict[str, Any]] = [
+        {"outcome": "moved", "letters": count, "detail": topic}
+        for topic, count in outcome.moved.items()
+    ]
+    rows += [
+        {"outcome": "left", "letters": count, "detail": str(reason)}
+        for reason, count in outcome.left.items()
+    ]
+    if outcome.before:
+        rows.append({"outcome": "moved earlier", "letters": outcome.before, "detail": None})
+    output.emit_rows(rows, ["outcome", "letters", "detail"], form)
+    _note_left(outcome)
+
+
+def _note_left(outcome: Outcome) -> None:
+    for stay in outcome.examples:
+        output.note(f"left: {stay.letter.place}: {stay.reason}: {stay.detail}")
+    rest = outcome.left.total() - len(outcome.examples)
+    if rest > 0:
+        output.note(f"left: and {counted(rest, 'more letter')}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Outcome], None]]:
+    """A line a second at most, drawn over the last one on a terminal."""
+    began = last = time.monotonic()
+    with output.stderr.status("moving letters …") as status:
+
+        def listen(outcome: Outcome) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last < PROGRESS_SECONDS:
+                return
+            last = now
+            moved, left = outcome.moved.total(), outcome.left.total()
+            text = f"moved {moved:,}  left {left:,}  {moved / (now - began):,.0f}/s"
+            status.update(text) if output.stderr.is_terminal else output.note(text)
+
+        yield listen
