@@ -24,6 +24,7 @@
     │   ├── NoOpenTransaction
     │   ├── TransactionNotHanging
     │   ├── TransactionEnding                 (retry)
+    │   ├── CommitNotKnown
     │   ├── NotesHidden                       (retry)
     │   ├── RedriveTakenOver
     │   ├── MessageSizeTooLarge
@@ -318,6 +319,17 @@ class TransactionNotHanging(OutsideError):
             f"`headrace txn abort {id}`",
         )
         self.id = id
+
+
+class CommitNotKnown(OutsideError):
+    """A hanging transaction that is to be committed, though nothing says that it was."""
+
+    def __init__(self, place: str, said: str) -> None:
+        super().__init__(
+            f"nothing says that the transaction at {place} was committed: {said}",
+            "see `headrace txn find-hanging`; to let readers go on without it: "
+            "`headrace txn abort --topic … --partition … --start-offset …`",
+        )
 
 
 class TransactionEnding(OutsideError):

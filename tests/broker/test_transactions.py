@@ -19,12 +19,13 @@ from kafka import KafkaAdminClient
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from headrace.admin import transaction_holds, transactions
-from headrace.admin.client import Cluster
+from headrace.admin import topics, transaction_holds, transactions
+from headrace.admin.client import Cluster, connect
 from headrace.admin.python_client import admin_client
+from headrace.admin.transaction_partitions import scope
 from headrace.cli import output
-from headrace.cluster.dev import DevCluster
 from headrace.cluster.process import wait_until
+from headrace.testing.broker import kafka
 from headrace.testing.fixtures import TopicMaker
 
 Headrace = Callable[..., Any]
@@ -259,9 +260,11 @@ def test_a_hanging_transaction_is_found_and_ended_where_it_is(
     told = list(transaction_holds.remarks(cluster, [(name, n) for n in range(3)]))
     assert len(told) == 2  # the third is at work, and young
     assert f"not readable: {name}[0] from offset 0 on (up to 2 records)" in told[0]
-    assert f"`{command}`" in told[0]
+    assert f"`headrace txn find-hanging --topic {name} --max-transaction-timeout" in told[0]
 
     assert headrace("txn", "abort", "-t", name, "-p", 0, "--start-offset", 0).code == 2
+    guess = headrace("txn", "commit", "-t", name, "-p", 0, "--start-offset", 0, "--yes")
+    assert (guess.code, "CommitNotKnown nothing says that" in guess.err) == (4, True)
     for partition in (0, 1):
         place = ("-t", name, "-p", partition, "--start-offset", 0)
         done = headrace("txn", "abort", *place, "--yes")
@@ -318,12 +321,61 @@ def test_what_is_wrong_or_not_there_is_said_in_clear_words(
         assert headrace("txn", *wrong).code == 2, wrong
 
 
-def test_looking_for_transactions_leaves_no_trace_in_a_cluster_without_any(
-    headrace: Headrace, three_brokers: DevCluster
+def test_a_commit_that_a_partition_without_leader_has_missed_is_made_up_for(
+    headrace: Headrace,
 ) -> None:
-    at = ("-b", three_brokers.bootstrap)
-    listed = headrace("txn", "list", *at)
-    assert "there are no transactional ids" in listed.err
-    assert headrace("txn", "describe", "pay", *at).code == 4
-    assert headrace("txn", "find-hanging", *at).code == 0
-    assert "__transaction_state" not in headrace("topics", "list", "--internal", *at).out
+    """Kafka 4.3 tells its producer that all is committed, and never tells the partition.
+
+    Also: several coordinators are asked, and a cluster without transactions is left as it is.
+    """
+    with kafka(brokers=3) as dev:
+        at, cluster = ("-b", dev.bootstrap), connect(dev.bootstrap)
+        assert "there are no transactional ids" in headrace("txn", "list", *at).err
+        assert headrace("txn", "describe", "pay", *at).code == 4
+        assert headrace("txn", "find-hanging", *at).code == 0
+        assert topics.names(cluster) == []
+
+        leader = topics.create(cluster, "solo", partitions=1, replication=1).partitions[0].leader
+        assert leader is not None
+        ids = [f"pay-{n}" for n in range(8)]
+        producers = {id: Producer(cluster.client_config(transactional_id=id)) for id in ids}
+        for producer in producers.values():
+            producer.init_transactions(60)
+        found = {row.id: row.coordinator for row in transactions.list_all(cluster)}
+        assert (sorted(found), len(set(found.values())) > 1) == (ids, True)
+        described = transactions.describe_all(cluster, ids)
+        assert {id: each.coordinator for id, each in described.items()} == found
+
+        id = next(id for id, coordinator in found.items() if coordinator != leader)
+        producers[id].begin_transaction()
+        producers[id].produce("solo", b"paid")
+        assert producers[id].flush(30) == 0
+        dev.stop(leader)
+        assert wait_until(lambda: ("solo", 0) in scope(cluster).leaderless, 60)
+        producers[id].commit_transaction(60)
+        state = transactions.State.COMPLETE_COMMIT
+        assert wait_until(lambda: transactions.describe(cluster, id).state is state, 60)
+        unseen = headrace("txn", "find-hanging", *at)
+        assert (unseen.code, "as they have no leader: solo[0]" in unseen.err) == (0, True)
+        assert list(transaction_holds.remarks(cluster, [("solo", 0)])) == []
+
+        dev.start(leader)
+        assert wait_until(lambda: ("solo", 0) in scope(cluster).led, 60)
+        look = ("txn", "find-hanging", "-t", "solo", "--max-transaction-timeout", "1ms", *at)
+        (row,) = headrace(*look, "-o", "json").value
+        assert (row["id"], row["state"]) == (id, "CompleteCommit")
+        place = ("--topic", "solo", "--partition", "0", "--start-offset", "0")
+        assert f"if it was committed: headrace txn commit {' '.join(place)}" in headrace(*look).err
+        loss = headrace("txn", "abort", *place, *at)
+        assert (loss.code, "records are lost: see" in loss.err) == (2, True)
+        unasked = headrace("txn", "commit", *place, *at)
+        assert unasked.code == 2
+        assert f"the latest transaction of {id} began 20" in unasked.err
+        done = headrace("txn", "commit", *place, "--yes", *at)
+        assert (done.code, done.err.splitlines()[-1]) == (
+            0,
+            "the transaction at solo[0]@0 is committed",
+        )
+        read = ("consume", "solo", "--from-beginning", "--until-end", *at)
+        assert wait_until(lambda: headrace(*read).lines == ["paid"], 60)
+        assert headrace(*look, "-o", "json").value == []

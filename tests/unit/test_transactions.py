@@ -19,6 +19,7 @@ from kafka.admin import (
     TransactionState,
 )
 from kafka.admin import ProducerState as Answer
+from kafka.errors import CoordinatorLoadInProgressError
 
 from headrace.admin import transaction_holds, transaction_partitions, transactions
 from headrace.admin.client import Cluster
@@ -31,10 +32,17 @@ from headrace.admin.transaction_partitions import (
     Reason,
     open_in,
     reason,
+    refuse_uncommitted,
     scope,
 )
 from headrace.admin.transactions import State, Transaction
-from headrace.errors import BrokerTimeout, KafkaRefused, TransactionEnding
+from headrace.errors import (
+    BrokerTimeout,
+    CommitNotKnown,
+    KafkaRefused,
+    TransactionEnding,
+    TransactionNotHanging,
+)
 
 NOW = 1_800_000_000_000
 KNOWN = Transaction("pay", 1, 7, State.ONGOING, 0, 60_000, NOW - 30_000, (("orders", 0),))
@@ -88,7 +96,8 @@ def test_readers_wait_for_what_is_open_and_for_what_is_about_to_end() -> None:
 def test_a_transaction_can_last_until_its_timeout_unless_its_end_is_decided() -> None:
     assert KNOWN.until_ms == NOW + 30_000
     assert started(1, State.PREPARE_ABORT).until_ms is None
-    assert replace(KNOWN, state=State.EMPTY, start_ms=None).until_ms is None
+    over = replace(KNOWN, state=State.COMPLETE_COMMIT)
+    assert (over.since_ms, over.until_ms, over.start_ms) == (None, None, KNOWN.start_ms)
 
 
 def test_a_producer_that_is_at_work_is_not_worth_a_word() -> None:
@@ -112,14 +121,39 @@ def test_one_sentence_tells_what_waits_for_a_transaction_and_how_it_ends() -> No
     )
 
 
-def test_one_that_is_ending_is_only_shown_and_one_that_hangs_is_ended_where_it_is() -> None:
+def test_words_for_one_that_is_about_to_end_and_for_one_that_hangs() -> None:
     (ending,) = transaction_holds.in_words(
         [Hold(8, opened(started(90_000, State.PREPARE_COMMIT)))], NOW
     )
     assert "for 1 m 30 s, and about to end (PrepareCommit): see `headrace txn describe" in ending
     (hanging,) = transaction_holds.in_words([Hold(8, opened(None))], NOW)
     assert "a transaction of producer 7 is open there that no coordinator will end" in hanging
-    assert "`headrace txn abort --topic orders --partition 0 --start-offset 5`" in hanging
+    assert "`headrace txn find-hanging --topic orders --max-transaction-timeout 1s`" in hanging
+
+
+COMMITTED = replace(KNOWN, state=State.COMPLETE_COMMIT, partitions=())
+
+
+@pytest.mark.parametrize("epoch", [0, 1], ids=["the same", "a new one with the end"])
+def test_what_was_committed_may_be_committed_where_nobody_has_told_it(epoch: int) -> None:
+    known = replace(COMMITTED, epoch=epoch)
+    assert refuse_uncommitted(opened(known)) == known
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (None, "no coordinator knows its producer"),
+        (replace(COMMITTED, state=State.COMPLETE_ABORT), "has pay as CompleteAbort, epoch 0"),
+        (replace(COMMITTED, state=State.ONGOING), "has pay as Ongoing, epoch 0"),
+        (replace(COMMITTED, epoch=2), "has pay as CompleteCommit, epoch 2"),
+    ],
+)
+def test_nothing_else_may_be_committed(known: Transaction | None, said: str) -> None:
+    with pytest.raises(CommitNotKnown, match=said):
+        refuse_uncommitted(opened(known))
+    with pytest.raises(TransactionNotHanging):
+        refuse_uncommitted(opened())
 
 
 class Brokers:
@@ -142,6 +176,25 @@ class Brokers:
         answer: Future[Any] = Future()
         answer.set_result(SimpleNamespace(offset=self._stable if committed else self._end))
         return dict.fromkeys(wanted, answer)
+
+
+def test_a_coordinator_that_is_still_reading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loading:
+        def __init__(self, *answers: Any) -> None:
+            self.answers = list(answers)
+
+        def list_transactions(self, **_: object) -> Any:
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    loading = CoordinatorLoadInProgressError()
+    client = Loading(loading, loading, {1: []})
+    assert transactions.listed(client) == []
+    monkeypatch.setattr(transactions, "SETTLE_SECONDS", -1.0)
+    with pytest.raises(CoordinatorLoadInProgressError):
+        transactions.listed(Loading(loading, {1: []}))
 
 
 class Asked:

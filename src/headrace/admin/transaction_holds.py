@@ -40,9 +40,9 @@ class Hold:
     def lasting(self, now_ms: int) -> bool:
         """Whether it is more than the work of a healthy producer."""
         owner = self.by.owner
-        if owner is None or owner.start_ms is None:
+        if owner is None or owner.since_ms is None:
             return True
-        return now_ms - owner.start_ms >= USUAL_MS
+        return now_ms - owner.since_ms >= USUAL_MS
 
 
 def holding_back(cluster: Cluster, partitions: Iterable[TopicPartitionKey]) -> list[Hold]:
@@ -90,9 +90,9 @@ def in_words(holds: Sequence[Hold], now_ms: int) -> Iterator[str]:
 def _open(holds: Sequence[Hold], by: Transaction, now_ms: int) -> str:
     waiting = ", ".join(hold.in_words for hold in holds)
     told = f"not readable yet: {waiting}; transaction {by.id} (producer {by.producer_id}) is open"
-    if by.start_ms is not None:
-        age = duration((now_ms - by.start_ms) / 1000)
-        told += f" since {times.show(by.start_ms)}, for {age}"
+    if by.since_ms is not None:
+        age = duration((now_ms - by.since_ms) / 1000)
+        told += f" since {times.show(by.since_ms)}, for {age}"
     if by.until_ms is None:
         return f"{told}, and about to end ({by.state}): see `headrace txn describe {quote(by.id)}`"
     return (
@@ -102,10 +102,8 @@ def _open(holds: Sequence[Hold], by: Transaction, now_ms: int) -> str:
 
 
 def _hanging(hold: Hold) -> str:
-    topic, partition = hold.by.key
     return (
         f"not readable: {hold.in_words}; a transaction of producer {hold.by.producer.producer_id} "
-        "is open there that no coordinator will end; make sure by `headrace txn find-hanging "
-        f"--topic {topic}`, then end it: `headrace txn abort --topic {topic} "
-        f"--partition {partition} --start-offset {hold.by.begins}`"
+        "is open there that no coordinator will end; how to end it is told by "
+        f"`headrace txn find-hanging --topic {hold.by.topic} --max-transaction-timeout 1s`"
     )

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from headrace.admin import offsets, topics, transactions
 from headrace.admin.client import Cluster
 from headrace.admin.offsets import TopicPartitionKey
-from headrace.admin.python_client import admin_client
-from headrace.admin.transactions import Transaction
+from headrace.admin.python_client import admin_client, refusal
+from headrace.admin.transactions import State, Transaction
 from headrace.errors import (
     BrokerTimeout,
+    CommitNotKnown,
     KafkaRefused,
     NoOpenTransaction,
     TransactionNotHanging,
@@ -223,20 +224,61 @@ def abort_hanging(cluster: Cluster, found: OpenTransaction) -> None:
     Refused when a coordinator has the transaction after all: its other partitions could still be
     committed.
     """
-    from kafka import TopicPartition
-    from kafka.admin import AbortTransactionSpec
-
     found = open_at(cluster, found.topic, found.partition, found.begins)
     refuse_coordinated(found)
-    # An end that no coordinator wrote has the oldest epoch that one could have.
-    spec = AbortTransactionSpec(
-        TopicPartition(*found.key),
-        found.producer.producer_id,
-        found.producer.epoch,
-        found.producer.coordinator_epoch or 0,
+    _end(cluster, found, committed=False)
+
+
+def commit_hanging(cluster: Cluster, found: OpenTransaction) -> None:
+    """Write into a partition that its transaction was committed, which nobody has told it.
+
+    Only where the coordinator has the latest transaction of the producer as committed.
+    """
+    found = open_at(cluster, found.topic, found.partition, found.begins)
+    refuse_uncommitted(found)
+    _end(cluster, found, committed=True)
+
+
+def refuse_uncommitted(found: OpenTransaction) -> Transaction:
+    """Raise `CommitNotKnown` unless the producer's latest transaction was committed; else that."""
+    refuse_coordinated(found)
+    known = found.known
+    # Some clients get a new epoch with the end of each transaction, others keep theirs.
+    epochs = (found.producer.epoch, found.producer.epoch + 1)
+    if known is None or known.state is not State.COMPLETE_COMMIT or known.epoch not in epochs:
+        said = "no coordinator knows its producer"
+        if known is not None:
+            said = f"its coordinator has {known.id} as {known.state}, epoch {known.epoch}"
+        raise CommitNotKnown(found.place, said)
+    return known
+
+
+def _end(cluster: Cluster, found: OpenTransaction, committed: bool) -> None:
+    from kafka.errors import NoError, for_code
+    from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
+
+    of_producer = WriteTxnMarkersRequest.WritableTxnMarker
+    topic = of_producer.WritableTxnMarkerTopic(
+        name=found.topic, partition_indexes=[found.partition]
     )
-    with admin_client(cluster, f"aborting the transaction at {found.place}") as client:
-        client.abort_transaction(spec)
+    marker = of_producer(
+        producer_id=found.producer.producer_id,
+        producer_epoch=found.producer.epoch,
+        transaction_result=committed,
+        topics=[topic],
+        # One that no coordinator wrote has the oldest epoch that one could have.
+        coordinator_epoch=found.producer.coordinator_epoch or 0,
+    )
+    action = f"ending the transaction at {found.place}"
+    leader = cluster.metadata(action).topics[found.topic].partitions[found.partition].leader
+    with admin_client(cluster, action) as client:
+        # kafka-python has a call to abort, and none to commit.
+        answer = client._manager.run(
+            client._manager.send, WriteTxnMarkersRequest(markers=[marker]), leader
+        )
+    failure = for_code(answer.markers[0].topics[0].partitions[0].error_code)
+    if failure is not NoError:
+        raise refusal(failure, cluster, action, found.topic)
 
 
 def refuse_coordinated(found: OpenTransaction) -> None:

@@ -7,11 +7,12 @@ themselves know, which is what shows that one hangs, is in `transaction_partitio
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 # this one only has to be no more than the brokers allow, and no less than librdkafka takes.
 FENCE_TIMEOUT_MS = 60_000
 LEAST_TIMEOUT_MS = 1_000
+SETTLE_SECONDS = 10.0
+ASK_AGAIN_SECONDS = 0.1
+
+T = TypeVar("T")
 
 
 class State(StrEnum):
@@ -66,15 +71,20 @@ class Listing:
 
 @dataclass(frozen=True)
 class Transaction(Listing):
-    """A transactional id in full; `start_ms` and `partitions` are of the transaction that is open.
+    """A transactional id in full; `start_ms` and `partitions` are of its latest transaction.
 
-    While it ends, `partitions` are those that have not been told yet.
+    While that ends, `partitions` are those that have not been told yet; then there are none.
     """
 
     epoch: int
     timeout_ms: int
     start_ms: int | None
     partitions: tuple[TopicPartitionKey, ...]
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the transaction that is open began; None when none is."""
+        return self.start_ms if self.state.open else None
 
     @property
     def until_ms(self) -> int | None:
@@ -135,7 +145,7 @@ def places(partitions: Iterable[TopicPartitionKey]) -> str:
 
 def listed(client: KafkaAdminClient, producers: Collection[int] = ()) -> list[Listing]:
     """All transactional ids, or those of these producers, through a client that is open."""
-    answer = client.list_transactions(producer_id_filters=list(producers))
+    answer = _settled(lambda: client.list_transactions(producer_id_filters=list(producers)))
     found = [
         Listing(each.transactional_id, broker, each.producer_id, State(each.state.value))
         for broker, listings in answer.items()
@@ -146,6 +156,7 @@ def listed(client: KafkaAdminClient, producers: Collection[int] = ()) -> list[Li
 
 def described(client: KafkaAdminClient, ids: Collection[str]) -> dict[str, Transaction]:
     """Those of these ids in full, through a client that is open; all of them must exist."""
+    answers = _settled(lambda: client.describe_transactions(list(ids)))
     return {
         id: Transaction(
             id,
@@ -157,8 +168,27 @@ def described(client: KafkaAdminClient, ids: Collection[str]) -> dict[str, Trans
             answer.transaction_start_time_ms if answer.transaction_start_time_ms >= 0 else None,
             tuple(sorted((each.topic, each.partition) for each in answer.topic_partitions)),
         )
-        for id, answer in client.describe_transactions(list(ids)).items()
+        for id, answer in answers.items()
     }
+
+
+def _settled(ask: Callable[[], T]) -> T:
+    """The answer of coordinators, of which some may have just taken over and still be reading."""
+    from kafka import errors
+
+    passing = (
+        errors.CoordinatorLoadInProgressError,
+        errors.CoordinatorNotAvailableError,
+        errors.NotCoordinatorError,
+    )
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            return ask()
+        except passing:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(ASK_AGAIN_SECONDS)
 
 
 def _fence(cluster: Cluster, transaction: Transaction) -> None:

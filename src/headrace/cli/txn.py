@@ -15,7 +15,7 @@ from headrace.admin import times, transaction_partitions, transactions
 from headrace.admin.client import Cluster
 from headrace.admin.offsets import TopicPartitionKey
 from headrace.admin.quantities import duration
-from headrace.admin.transaction_partitions import Hanging, OpenTransaction, ProducerState, Reason
+from headrace.admin.transaction_partitions import Hanging, OpenTransaction, ProducerState
 from headrace.admin.transactions import Listing, State, Transaction, places
 from headrace.cli import output
 from headrace.cli.arguments import (
@@ -187,12 +187,12 @@ def find_hanging(
     cluster = reach(bootstrap_server, property)
     keys = _looked_at(cluster, topic, partition, broker)
     found = transaction_partitions.find_hanging(cluster, keys, _now(), longest)
-    columns = ["topic", "partition", "begins", "producer_id", "epoch", "last_record", "id"]
+    columns = ["topic", "partition", "begins", "producer_id", "epoch", "last_record", "id", "state"]
     output.emit_rows([_hanging(each) for each in found], [*columns, "reason"], form)
     if not found:
         output.note(f"no transaction hangs in {counted(len(keys), 'partition')}")
     for each in found:
-        output.note(f"to end it: {_remedy(each)}")
+        output.note(_remedy(each))
 
 
 @app.command(no_args_is_help=True)
@@ -239,6 +239,38 @@ def abort(
         )
 
 
+@app.command(no_args_is_help=True)
+def commit(
+    topic: Annotated[
+        str,
+        typer.Option(
+            "--topic", "-t", help="Where a transaction hangs.", autocompletion=complete_topic
+        ),
+    ],
+    partition: Annotated[
+        int, typer.Option("--partition", "-p", min=0, help="The partition of --topic.")
+    ],
+    start_offset: Annotated[
+        int, typer.Option("--start-offset", min=0, help="The offset where it begins.")
+    ],
+    yes: YesOption = False,
+    bootstrap_server: BootstrapOption = None,
+    property: PropertyOption = None,
+) -> None:
+    """Commit a transaction in a partition where it hangs, though it was committed elsewhere."""
+    cluster = reach(bootstrap_server, property)
+    found = transaction_partitions.open_at(cluster, topic, partition, start_offset)
+    known = transaction_partitions.refuse_uncommitted(found)
+    output.note(_hanging_in_words(found))
+    output.note(
+        f"the latest transaction of {known.id} began {_shown(known.start_ms) or 'some time ago'} "
+        "and was committed; records of an earlier one may have been aborted"
+    )
+    output.confirm("Commit it here? What it has written to this partition is read then.", yes)
+    transaction_partitions.commit_hanging(cluster, found)
+    output.note(f"the transaction at {found.place} is committed")
+
+
 def _abort_by_id(cluster: Cluster, id: str, yes: bool) -> None:
     found = transactions.describe(cluster, id)
     output.note(_in_words(found, _now()))
@@ -257,10 +289,12 @@ def _abort_by_id(cluster: Cluster, id: str, yes: bool) -> None:
 
 def _abort_hanging(cluster: Cluster, found: OpenTransaction, yes: bool) -> None:
     transaction_partitions.refuse_coordinated(found)
-    output.note(
-        f"{found.place}: producer {found.producer.producer_id}, epoch {found.producer.epoch}, "
-        f"newest record of {times.show(found.producer.last_ms)}"
-    )
+    output.note(_hanging_in_words(found))
+    if _committed(found):
+        output.warn(
+            "its producer's latest transaction was committed; if this is a part of it, records "
+            f"are lost: see `{_command('commit', found)}`"
+        )
     output.confirm("Abort it here? What it has written to this partition is never read.", yes)
     transaction_partitions.abort_hanging(cluster, found)
     output.note(f"the transaction at {found.place} is aborted")
@@ -303,7 +337,7 @@ def _age(age_ms: int | None) -> str | None:
 
 
 def _listed(each: Listing, detail: Transaction | None, now: int) -> dict[str, Any]:
-    start = None if detail is None else detail.start_ms
+    start = None if detail is None else detail.since_ms
     return {
         "id": each.id,
         "coordinator": each.coordinator,
@@ -329,8 +363,8 @@ def _in_words(found: Transaction, now: int) -> str:
         f"Producer: {found.producer_id}  Epoch: {found.epoch}  "
         f"Timeout: {duration(found.timeout_ms / 1000)}"
     )
-    if found.start_ms is not None:
-        told += f"  Since: {_shown(found.start_ms)} ({_age(now - found.start_ms)})"
+    if found.since_ms is not None:
+        told += f"  Since: {_shown(found.since_ms)} ({_age(now - found.since_ms)})"
     if found.until_ms is not None:
         told += f"  Until: {_shown(found.until_ms)}"
     return told
@@ -350,15 +384,33 @@ def _hanging(each: Hanging) -> dict[str, Any]:
     return {
         **_producer(found.producer),
         "id": found.known and found.known.id,
+        "state": found.known and found.known.state.value,
         "reason": each.reason.value,
     }
 
 
+def _hanging_in_words(found: OpenTransaction) -> str:
+    return (
+        f"{found.place}: producer {found.producer.producer_id}, epoch {found.producer.epoch}, "
+        f"newest record of {times.show(found.producer.last_ms)}"
+    )
+
+
+def _committed(found: OpenTransaction) -> bool:
+    return found.known is not None and found.known.state is State.COMPLETE_COMMIT
+
+
 def _remedy(each: Hanging) -> str:
     found = each.open
-    if found.owner is not None and each.reason is Reason.OVERDUE:
-        return f"headrace txn abort {quote(found.owner.id)}"
-    topic, partition = found.key
+    if found.owner is not None:
+        return f"to end it: headrace txn abort {quote(found.owner.id)}"
+    if _committed(found):
+        return f"if it was committed: {_command('commit', found)}; if not: txn abort, likewise"
+    return f"to end it: {_command('abort', found)}"
+
+
+def _command(verb: str, found: OpenTransaction) -> str:
     return (
-        f"headrace txn abort --topic {topic} --partition {partition} --start-offset {found.begins}"
+        f"headrace txn {verb} --topic {found.topic} --partition {found.partition} "
+        f"--start-offset {found.begins}"
     )
