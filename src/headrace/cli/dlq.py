@@ -301,7 +301,7 @@ def _topics(
     target: str | None, server: str | None, properties: Sequence[str] | None
 ) -> list[tuple[Cluster, str]]:
     if target is not None and _is_file(target):
-        return _of_file(Path(target), server, properties)
+        return _of_file(Path(target), properties)
     cluster = reach(server, properties)
     return [
         (cluster, name) for name in ([target] if target else letters_reading.candidates(cluster))
@@ -324,10 +324,8 @@ def _is_file(target: str) -> bool:
     return target.endswith((".yaml", ".yml")) or Path(target).is_file()
 
 
-def _of_file(
-    file: Path, server: str | None, properties: Sequence[str] | None
-) -> list[tuple[Cluster, str]]:
-    """The topics that the sources of a pipeline name, where their letters go."""
+def _of_file(file: Path, properties: Sequence[str] | None) -> list[tuple[Cluster, str]]:
+    """The topics that the sources of a pipeline name, on the clusters that they name."""
     from headrace.api import load
 
     asides = [query.aside for query in load(file).plan.queries]
@@ -337,7 +335,7 @@ def _of_file(
             f"no source of {file} writes dead letters", hint="name a topic, or set `bad_data: dlq`"
         )
     given = pairs(properties, "--property")
-    clusters = {each: connect(bootstrap(server or each), given) for each in set(named.values())}
+    clusters = {each: connect(each or bootstrap(None), given) for each in set(named.values())}
     return [(clusters[own], topic) for topic, own in named.items()]
 
 

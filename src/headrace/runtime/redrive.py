@@ -454,7 +454,13 @@ class _Mover:
         return translate(cause, self._action, self._cluster.bootstrap)
 
 
-_THROWN_AWAY = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._STATE}
+# Of these the call that aborts tells the cause, if it is one to stop for.
+_THROWN_AWAY = {
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
+    KafkaError._STATE,
+    KafkaError._FATAL,
+}
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
