@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import DefinitionError
 from headrace.frontend.load import examine
 from headrace.model.pipeline import Mode, Pipeline
-from headrace.plan import promises
+from headrace.plan import promises, stateful
 from headrace.plan.doubts import doubts
 from headrace.plan.explain import explain
 from headrace.plan.planner import plan
@@ -47,7 +47,8 @@ class Definition:
         """Every fault and warning, in order of place; empty when all is well."""
         if self._planned is None:
             return list(self._found)
-        return [*self._found, *promises.refusals(self._planned), *doubts(self._planned)]
+        refused = [*promises.refusals(self._planned), *stateful.refusals(self._planned)]
+        return [*self._found, *refused, *doubts(self._planned)]
 
     @cached_property
     def _planned(self) -> Plan | None:

@@ -343,12 +343,13 @@ _UNITS = {
     **dict.fromkeys(("s", "second", "seconds"), 1000),
     **dict.fromkeys(("m", "minute", "minutes"), 60_000),
     **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
 _DURATION = re.compile(r"([0-9]{1,12}) *([a-z]+)")
 
 
 def _duration(_option: Option, node: Node) -> int:
-    """Milliseconds, from `500ms`, `2 s`, `5m` or `1h`."""
+    """Milliseconds, from `500ms`, `2 s`, `5m`, `1 hour` or `2 days`."""
     shown = node.shape if isinstance(node.value, list | dict | None) else f"`{short(node.text)}`"
     match = _DURATION.fullmatch(node.text.strip().lower()) if shown.startswith("`") else None
     if match is None or match.group(2) not in _UNITS:

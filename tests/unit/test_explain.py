@@ -47,10 +47,38 @@ def stages(plan: Plan) -> list[Stage]:
 
 def test_every_kind_of_stage_is_explained(tmp_path: Path) -> None:
     function = "  - python_rows: shop.score\n"
-    plan = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), function, SINK)
-    assert {type(stage) for stage in stages(plan)} == set(get_args(Stage))
-    for stage in stages(plan):
+    row_wise = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), function, SINK)
+    timed = (
+        SOURCE.replace("amount DOUBLE", "at TIMESTAMP") + "  watermark: {column: at, delay: 1h}\n"
+    )
+    summed = planned(
+        tmp_path, timed, steps("SELECT at, count(*) AS n FROM source GROUP BY at"), SINK
+    )
+    found = [*stages(row_wise), *stages(summed)]
+    assert {type(stage) for stage in found} == set(get_args(Stage))
+    for stage in found:
         assert words(stage)
+
+
+def test_what_is_kept_and_when_it_is_written_is_explained(tmp_path: Path) -> None:
+    text = SOURCE.replace("amount DOUBLE", "at TIMESTAMP") + (
+        "  watermark: {column: at, delay: 90 minutes}\n"
+        "transform:\n"
+        "  - deduplicate: {by: [id]}\n"
+        "  - sql: SELECT window(at, '1 day') AS day, name, count(*) AS n FROM input GROUP BY 1, 2\n"
+    )
+    story = load(write(tmp_path, text + SINK)).explain()
+    main = story["queries"][0]
+    does = {stage["stage"]: stage["does"] for stage in main["stages"]}
+    assert does["Watermark"] == (
+        "`source`: a row is late when its `at` is more than 1 h 30 m behind the newest of the "
+        "batches before"
+    )
+    assert main["state"] == [
+        "output mode append: each row is written once, when it is final",
+        "kept: every `id` seen, until the watermark has passed its time by the delay",
+        "kept: one row for each window(at, '1 day'), name, until the watermark has passed its end",
+    ]
 
 
 @pytest.mark.parametrize("stage", get_args(Stage))

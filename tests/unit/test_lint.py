@@ -4,39 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.unit.definitions import CONSOLE, SINK, SOURCE, below, codes, faults, kafka, steps
 
 from headrace.spans import Severity
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT name, count(*) AS n FROM source GROUP BY name",
-        "SELECT DISTINCT name FROM source",
-        "SELECT id FROM source LIMIT 3",
-        "SELECT row_number() OVER (ORDER BY id) AS n FROM source",
-        "SELECT a.id FROM source a LEFT JOIN source b ON a.id = b.id",
-    ],
-)
-def test_what_needs_all_rows_is_refused_in_a_stream_and_allowed_in_a_batch(
-    tmp_path: Path, sql: str
-) -> None:
-    found = faults(tmp_path, SOURCE, steps(sql), SINK)
-    assert "NOT_IN_A_STREAM" in {fault.code for fault in found}
-    assert faults(tmp_path, "mode: batch\n", SOURCE, steps(sql), SINK) == []
-
-
-def test_a_join_of_streams_is_a_warning(tmp_path: Path) -> None:
-    text = steps("SELECT a.id FROM source a JOIN source b ON a.id = b.id")
-    found = faults(tmp_path, SOURCE, text, SINK)
-    assert [(fault.code, fault.severity) for fault in found] == [("STATE_GROWS", Severity.WARNING)]
-
-
-def test_a_join_with_rows_of_the_query_itself_is_none(tmp_path: Path) -> None:
-    text = steps("SELECT id, x FROM source CROSS JOIN (VALUES (1), (2)) AS v(x)")
-    assert faults(tmp_path, SOURCE, text, SINK) == []
 
 
 def test_a_sink_that_writes_what_is_read_is_a_loop(tmp_path: Path) -> None:

@@ -331,27 +331,27 @@ def test_a_fault_in_sql_has_its_line_and_column(text: str, place: str) -> None:
     assert str(faults[0].span) == place
 
 
-# What a stream cannot do
+# DISTINCT
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "repeated"),
     [
-        ("SELECT id FROM source WHERE id > 1", []),
-        ("SELECT explode(arr) AS a FROM source", []),
-        ("SELECT id FROM source UNION ALL SELECT id FROM source", []),
-        ("SELECT a.id FROM source a JOIN source b ON a.id = b.id", []),
-        ("SELECT id FROM source LEFT JOIN (VALUES (1)) v(x) ON x = id", []),
-        ("SELECT a.id FROM source a LEFT JOIN source b ON a.id = b.id", ["a LEFT join"]),
-        ("SELECT std(id) AS s FROM source", ["the aggregate std"]),
-        ("SELECT count(*) AS n FROM source GROUP BY id", ["GROUP BY", "the aggregate count"]),
-        ("SELECT row_number() OVER (ORDER BY id) AS n FROM source", ["a window function"]),
-        ("SELECT DISTINCT id FROM source", ["DISTINCT"]),
-        ("SELECT id FROM source ORDER BY id LIMIT 1", ["LIMIT", "ORDER BY"]),
-        ("SELECT id FROM source SORT BY id", ["SORT BY"]),
-        ("SELECT id FROM source UNION SELECT id FROM source", ["UNION without ALL"]),
-        ("SELECT id FROM source EXCEPT ALL SELECT id FROM source", ["EXCEPT"]),
+        ("SELECT DISTINCT id FROM source", "SELECT  id FROM source"),
+        (
+            "WITH x AS (SELECT DISTINCT id FROM source) SELECT /*+ X */ distinct id FROM x",
+            "WITH x AS (SELECT DISTINCT id FROM source) SELECT /*+ X */  id FROM x",
+        ),
     ],
 )
-def test_what_needs_all_rows_at_once_is_named(text: str, words: list[str]) -> None:
-    assert sorted(word for word, _ in parsed(text).stateful_parts()) == words
+def test_the_rows_of_select_distinct_can_be_had_with_their_repetitions(
+    text: str, repeated: str
+) -> None:
+    assert parsed(text).distinct
+    assert parsed(text).without_distinct() == repeated
+
+
+def test_distinct_inside_a_query_is_none_of_the_whole() -> None:
+    assert not parsed("SELECT count(DISTINCT id) AS n FROM source").distinct
+    assert not parsed("SELECT id IS DISTINCT FROM 3 AS x FROM source").distinct
+    assert not parsed("SELECT id FROM (SELECT DISTINCT id FROM source)").distinct

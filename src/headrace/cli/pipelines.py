@@ -196,6 +196,7 @@ def _story(story: dict[str, Any]) -> Iterator[str]:
         for stage in query["stages"]:
             yield f"  {stage['stage']:<9} {stage['does']}"
             yield from _settings(stage["settings"], " " * 12)
+        yield from (f"  {line}" for line in query["state"])
     yield from _section("side by side", story["side_by_side"])
     yield from _section("position", story["position"])
     promises = [f"{p['delivered']}: {p['target']} ({p['because']})" for p in story["promise"]]

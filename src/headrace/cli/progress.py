@@ -71,7 +71,7 @@ class Totals:
     WINDOW_SECONDS = 10
 
     def __init__(self) -> None:
-        self.records = self.written = self.bad = self.batches = 0
+        self.records = self.written = self.bad = self.late = self.batches = 0
         self.lag: int | None = None
         self._recent: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
@@ -80,6 +80,7 @@ class Totals:
         self.records += event.records
         self.written += event.written
         self.bad += event.bad
+        self.late += event.late
         self.lag = event.lag
         now = time.monotonic()
         self._recent = [(at, n) for at, n in self._recent if now - at < self.WINDOW_SECONDS]
@@ -156,6 +157,7 @@ class _LivePanel:
             "records in": f"{totals.records:,}",
             "rows out": f"{totals.written:,}",
             "dead letters": f"{totals.bad:,}",
+            **({"late": f"{totals.late:,}"} if totals.late else {}),
             "lag": "-" if totals.lag is None else f"{totals.lag:,}",
             "records/s": f"{totals.rate:,.0f}",
         }
@@ -169,9 +171,10 @@ class _LivePanel:
 
 def _line(totals: Totals) -> str:
     lag = "-" if totals.lag is None else f"{totals.lag:,}"
+    late = f"late {totals.late:,}  " if totals.late else ""
     return (
         f"in {totals.records:,}  out {totals.written:,}  dead letters {totals.bad:,}  "
-        f"lag {lag}  {totals.rate:,.0f}/s"
+        f"{late}lag {lag}  {totals.rate:,.0f}/s"
     )
 
 
@@ -185,7 +188,8 @@ def _say(event: Event) -> None:
     elif isinstance(event, Warned):
         output.warn(event.text)
     elif isinstance(event, Summary):
+        late = f"{event.late:,} late, " if event.late else ""
         output.note(
             f"{event.pipeline}: {event.records:,} records in, {event.written:,} rows out, "
-            f"{event.bad:,} bad records, {event.batches:,} batches, {event.seconds:.1f} s"
+            f"{event.bad:,} bad records, {late}{event.batches:,} batches, {event.seconds:.1f} s"
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.codeview.recording import Recorded, render
 from headrace.codeview.text import Script, variable
 from headrace.model.pipeline import PythonTransform
 from headrace.plan.explain import words
-from headrace.plan.stages import Apply, Call, Decode, Query
+from headrace.plan.stages import Apply, Call, Decode, Query, Watermark
 from headrace.runtime import functions, rows
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 class Frames(rows.Tables):
     """As the runtime's, with stand-ins for its DataFrames."""
 
-    def __init__(self, script: Script, spark: SparkSession) -> None:
-        super().__init__(spark, str)
+    def __init__(
+        self, script: Script, spark: SparkSession, watermarks: Iterable[Watermark] = ()
+    ) -> None:
+        super().__init__(spark, str, watermarks)
         self._script = script
 
     def build(self, query: Query, raw: dict[str, Recorded]) -> Recorded:

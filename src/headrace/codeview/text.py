@@ -49,9 +49,11 @@ generation = generation_file.read_text()
 
 START = '''
 
-def start(rows: DataFrame, write: Callable[[DataFrame, int], None], name: str) -> None:
+def start(
+    rows: DataFrame, write: Callable[[DataFrame, int], None], name: str, mode: str = "append"
+) -> None:
     """Follow `rows`, and give each batch of them to `write`."""
-    stream = rows.writeStream.foreachBatch(write).queryName(name)
+    stream = rows.writeStream.foreachBatch(write).queryName(name).outputMode(mode)
     stream = stream.option("checkpointLocation", str(CHECKPOINTS / name))
     if "--once" in sys.argv:
         stream = stream.trigger(availableNow=True)

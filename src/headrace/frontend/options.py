@@ -82,6 +82,14 @@ PIPELINE = Spec(
             choices=("at_least_once", "exactly_once"),
         ),
         Option(
+            "output_mode",
+            Type.CHOICE,
+            "Stream only: when rows that are summed up are written. `append` writes each once, "
+            "when the watermark says that it is final; `update` writes it whenever it has changed. "
+            "Default: `append` where everything becomes final, otherwise `update`.",
+            choices=("append", "update"),
+        ),
+        Option(
             "trigger",
             Type.DURATION,
             "Stream only: the least time between the starts of two batches. "
@@ -109,7 +117,7 @@ PIPELINE = Spec(
 )
 
 # Exactly one of these says what a step does.
-STEP_KINDS = ("sql", "python", "python_rows")
+STEP_KINDS = ("sql", "python", "python_rows", "deduplicate")
 
 STEP = Spec(
     "step",
@@ -137,6 +145,30 @@ STEP = Spec(
             validate=_function_fault,
         ),
         Option(
+            "deduplicate",
+            Type.MAPPING,
+            "Keeps the first row of those that are alike in some columns. A stream remembers what "
+            "it has seen; a batch looks at its own rows only.",
+            example="{by: [id]}",
+            fields=(
+                Option(
+                    "by",
+                    Type.LIST,
+                    "The columns that are compared.",
+                    required=True,
+                    example="[id]",
+                ),
+                Option(
+                    "remember",
+                    Type.CHOICE,
+                    "Stream only: `watermark` forgets a row when the watermark has passed its time "
+                    "by the delay; `forever` never does. Default: `watermark` where the rows have "
+                    "one.",
+                    choices=("watermark", "forever"),
+                ),
+            ),
+        ),
+        Option(
             "schema",
             Type.TEXT,
             "With `python_rows`: the columns of what comes back, as in CREATE TABLE. "
@@ -161,7 +193,7 @@ STEP = Spec(
         Option(
             "from",
             Type.TEXT,
-            "With `python` and `python_rows`: the rows it gets. Default: the step before.",
+            "All but `sql`: the rows it gets. Default: the step before.",
         ),
     ),
 )
@@ -186,6 +218,29 @@ SOURCE = Spec(
             "In a batch: whether how far it has read is stored. With `false` every run begins "
             "where a first one would.",
             default=True,
+        ),
+        Option(
+            "watermark",
+            Type.MAPPING,
+            "In a stream: how late rows may come, so that windows, joins and `deduplicate` can be "
+            "done with a time and forget it. Rows that come later are dropped there, and counted.",
+            example="{column: at, delay: 10 minutes}",
+            fields=(
+                Option(
+                    "column",
+                    Type.TEXT,
+                    "The TIMESTAMP that says when a row happened.",
+                    required=True,
+                    example="at",
+                ),
+                Option(
+                    "delay",
+                    Type.DURATION,
+                    "How far a row may be behind the newest one that was read before.",
+                    required=True,
+                    example="10 minutes",
+                ),
+            ),
         ),
     ),
 )

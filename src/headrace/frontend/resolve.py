@@ -15,15 +15,18 @@ from headrace.formats.carried import COLUMN
 from headrace.formats.messages import returned_columns
 from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP, STEP_KINDS, name_fault
 from headrace.model.pipeline import (
+    DeduplicateTransform,
     Guarantee,
     Mode,
     Pipeline,
     PythonRowsTransform,
     PythonTransform,
+    Remember,
     Sink,
     Source,
     SqlTransform,
     Transform,
+    Watermark,
 )
 from headrace.model.query import Query
 from headrace.model.schema import Schema
@@ -35,6 +38,8 @@ from headrace.spec import Options, Spec, unknown
 Fields = Mapping[str, Field]
 
 INPUT = "input"  # in SQL: the rows of the step before
+_INPUT = "of this step's input"
+_TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = {INPUT, "values", "table", "select", "from", "where"} | {
     # Words that cannot follow FROM as a name.
@@ -128,7 +133,22 @@ class _Resolver:
             if table is not None and not stored:
                 message = "`metadata_table` has no effect with `store_offsets: false`"
                 self._fault("CONFLICT", message, common.at("metadata_table"), "remove one of them")
-            yield Source(name, connector, options, table, stored, node.span)
+            watermark = self._watermark(name, common, options)
+            yield Source(name, connector, options, table, stored, watermark, node.span)
+
+    def _watermark(self, name: str, common: Options, options: Options) -> Watermark | None:
+        asked = common["watermark"]
+        if asked is None:
+            return None
+        column, span = asked["column"], asked.at("column")
+        known = self.columns[name]
+        if known is not None and column.lower() not in {each.lower() for each in known}:
+            self.faults.append(unknown("column", column, known, span, f"of `{name}`"))
+        kind = _declared_type(options, column)
+        if kind is not None and kind not in _TIMES:
+            message = f"a watermark needs a TIMESTAMP, and `{column}` is {kind}"
+            self._fault("BAD_VALUE", message, span, f"declare `{column} TIMESTAMP` in `schema`")
+        return Watermark(column, asked["delay"], span)
 
     # Transforms
 
@@ -157,7 +177,7 @@ class _Resolver:
         self._check_name(name, options.at("name"))
         kinds = [kind for kind in STEP_KINDS if kind in options]
         if len(kinds) != 1:
-            message = "a step is one of `sql:`, `python:` and `python_rows:`"
+            message = "a step is one of `sql:`, `python:`, `python_rows:` and `deduplicate:`"
             self._fault("BAD_STEP", message, node.span)
             self.columns.setdefault(name, None)
             return None
@@ -165,14 +185,19 @@ class _Resolver:
             self.columns[name] = None
             return None
         self._check_goes_with(kinds[0], options)
-        make = {"sql": self._sql, "python": self._python, "python_rows": self._python_rows}
+        make = {
+            "sql": self._sql,
+            "python": self._python,
+            "python_rows": self._python_rows,
+            "deduplicate": self._deduplicate,
+        }
         return make[kinds[0]](name, options, previous)
 
     def _check_goes_with(self, kind: str, options: Options) -> None:
         """Options of one kind of step on a step of another."""
         if kind == "sql" and "from" in options:
             hint = "write the name in the SQL: SELECT … FROM name"
-            message = "`from:` goes with `python:` and `python_rows:`"
+            message = "`from:` goes with steps that are no SQL"
             self._fault("BAD_STEP", message, options.at("from"), hint)
         for key in ("schema", "batch_size"):
             if kind != "python_rows" and key in options:
@@ -244,6 +269,22 @@ class _Resolver:
             schema=options["schema"],
             batch_size=options["batch_size"],
             span=options.at("python_rows"),
+        )
+
+    def _deduplicate(self, name: str, options: Options, previous: str | None) -> Transform | None:
+        source = self._input(options, previous, "from", "a step")
+        known = self.columns[source] if source is not None else None
+        self.columns[name] = known
+        asked = options["deduplicate"]
+        here = {column.lower() for column in known or ()}
+        for column in asked["by"]:
+            if known is not None and column.lower() not in here:
+                self.faults.append(unknown("column", column, known, asked.at("by"), _INPUT))
+        if source is None:
+            return None
+        remember = Remember(asked["remember"]) if asked["remember"] else None
+        return DeduplicateTransform(
+            name, asked["by"], (source,), remember, options.at("deduplicate")
         )
 
     # Sinks
@@ -355,3 +396,11 @@ class _Resolver:
 
     def _fault(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         self.faults.append(Diagnostic(code, message, span, hint))
+
+
+def _declared_type(options: Options, column: str) -> str | None:
+    """The type that a source's own `schema` gives to a column, where it does."""
+    if "schema" not in options.spec.names or options["schema"] is None:
+        return None
+    columns = Schema.parse(options["schema"]).columns
+    return next((each.type for each in columns if each.name.lower() == column.lower()), None)

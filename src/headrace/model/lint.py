@@ -12,10 +12,8 @@ from headrace.model.pipeline import (
     PythonRowsTransform,
     Sink,
     Source,
-    SqlTransform,
     Transform,
 )
-from headrace.model.query import Query
 from headrace.model.source_lint import lint_sources
 from headrace.model.subscription import Subscription, dead_letter_topic
 from headrace.spans import Diagnostic, Severity, Span
@@ -23,33 +21,11 @@ from headrace.spans import Diagnostic, Severity, Span
 
 def lint(pipeline: Pipeline) -> list[Diagnostic]:
     checks = (
-        *(_stream_limits, _no_cluster, _loops, _dead_letters_read, _unused, _shared),
+        *(_no_cluster, _loops, _dead_letters_read, _unused, _shared),
         *(_no_effect, _no_effect_in_spark, _fetch_sizes),
     )
     found = [fault for check in checks for fault in check(pipeline)]
     return [*found, *lint_sources(pipeline)]
-
-
-def _stream_limits(pipeline: Pipeline) -> Iterator[Diagnostic]:
-    if pipeline.mode is not Mode.STREAM:
-        return
-    for transform in pipeline.transforms:
-        if not isinstance(transform, SqlTransform):
-            continue
-        query, _ = Query.parse(transform.sql, transform.span)
-        if query is None:
-            continue
-        seen = set()
-        for words, span in query.stateful_parts():
-            if words not in seen:
-                seen.add(words)
-                message = f"{words} needs all rows at once, and a stream has no end"
-                hint = "use `mode: batch`, where it covers the new records of each run"
-                yield Diagnostic("NOT_IN_A_STREAM", message, span, hint)
-        if query.joins:
-            message = "a join of streams keeps the rows of both sides in memory for ever"
-            hint = "use `mode: batch` if that is too much"
-            yield Diagnostic("STATE_GROWS", message, transform.span, hint, Severity.WARNING)
 
 
 def _no_cluster(pipeline: Pipeline) -> Iterator[Diagnostic]:
@@ -148,7 +124,7 @@ def _no_effect(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Options of a stream in a pipeline that is none."""
     if pipeline.mode is not Mode.BATCH:
         return
-    stream_only = [(pipeline.options, "trigger")]
+    stream_only = [(pipeline.options, "trigger"), (pipeline.options, "output_mode")]
     for source in _kafka_sources(pipeline):
         stream_only.append((source.options, "timeout_ms"))
         if not any(_follows_the_source(step) for step in pipeline.transforms):

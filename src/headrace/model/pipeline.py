@@ -26,6 +26,22 @@ class Guarantee(StrEnum):
     EXACTLY_ONCE = "exactly_once"
 
 
+class OutputMode(StrEnum):
+    """When a stream writes what it has summed up: once it is final, or whenever it changes."""
+
+    APPEND = "append"
+    UPDATE = "update"
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How late a row may be: `delay_ms` behind the newest time of `column` seen so far."""
+
+    column: str
+    delay_ms: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
 @dataclass(frozen=True)
 class Source:
     """`name` is the table that SQL reads.
@@ -39,6 +55,7 @@ class Source:
     options: Options
     metadata_table: str | None = None
     store_offsets: bool = True
+    watermark: Watermark | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -82,7 +99,28 @@ class PythonRowsTransform:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Transform = SqlTransform | PythonTransform | PythonRowsTransform
+class Remember(StrEnum):
+    """How long a stream remembers the rows that it has seen."""
+
+    WATERMARK = "watermark"
+    FOREVER = "forever"
+
+
+@dataclass(frozen=True)
+class DeduplicateTransform:
+    """Of the rows of the one `input` that are alike in the columns `by`, the first.
+
+    How long a row is remembered follows from the watermark where `remember` does not say it.
+    """
+
+    name: str
+    by: tuple[str, ...]
+    inputs: tuple[str, ...]
+    remember: Remember | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Transform = SqlTransform | PythonTransform | PythonRowsTransform | DeduplicateTransform
 
 
 @dataclass(frozen=True)

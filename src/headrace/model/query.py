@@ -1,9 +1,9 @@
 """The SQL of a step, understood without Spark.
 
 `Query.parse` reads one SELECT and reports what cannot be allowed; the front-end asks it for tables
-and unknown columns, lint for what a stream cannot do, the planner whether it is row-wise and how to
-carry a hidden column through it. The text that Spark gets is always the author's own, never
-regenerated.
+and unknown columns, `model.stateful` for what a stream must remember, the planner whether it is
+row-wise and how to carry a hidden column through it. The text that Spark gets is always the
+author's own, never regenerated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Query:
             if not isinstance(table.this, exp.Identifier) or _is_own(table):
                 continue
             name = table.sql("spark", comments=False) if table.db else table.name
-            found.setdefault(name, self._place(table))
+            found.setdefault(name, self.place_of(table))
         return found
 
     def output_columns(self, known: Columns) -> tuple[str, ...] | None:
@@ -113,7 +113,7 @@ class Query:
             for column in scope.columns:
                 part = _missing_part(column, reach, tables)
                 if part is not None:
-                    yield unknown("column", part.name, reach, self._place(part), where)
+                    yield unknown("column", part.name, reach, self.place_of(part), where)
 
     @property
     def rowwise(self) -> bool:
@@ -148,17 +148,28 @@ class Query:
         # The line break ends a comment that may stand last.
         return f"{head}{self.text[start:cut]} {keep} OR ({self.text[cut:end]}\n)"
 
-    def stateful_parts(self) -> Iterator[tuple[str, Span]]:
-        """What a stream cannot do row by row, in words."""
-        for node in self.tree.walk():
-            words = _refused_in_stream(node)
-            if words:
-                yield words, self._place(node)
-
     @property
-    def joins(self) -> bool:
-        """Whether tables of the pipeline are joined; with rows written into the query is none."""
-        return any(_joins_table(join) for join in self.tree.find_all(exp.Join))
+    def distinct(self) -> bool:
+        """Whether it is one SELECT DISTINCT as a whole, and not only inside."""
+        return isinstance(self.tree, exp.Select) and self.tree.args.get("distinct") is not None
+
+    def without_distinct(self) -> str:
+        """The author's SELECT DISTINCT with its repeated rows."""
+        depth = 0
+        for token, following in pairwise(_tokenize(self.text)):
+            depth += (token.token_type is TokenType.L_PAREN) - (
+                token.token_type is TokenType.R_PAREN
+            )
+            if following.token_type is TokenType.DISTINCT and depth == 0:
+                return self.text[: following.start] + self.text[following.end + 1 :]
+        return self.text
+
+    def place_of(self, node: exp.Expr) -> Span:
+        """Where a part of the query stands in the file: the first of its words."""
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if not starts:
+            return self.span
+        return place(self.text, min(starts), self.span, self.own)
 
     def _only_table(self) -> exp.Table | None:
         """The table of a SELECT that reads one table as it is, with nothing beside it."""
@@ -187,21 +198,21 @@ class Query:
             return top.parent is not self.tree
         if isinstance(node, exp.Any):
             return not isinstance(node.parent, exp.Binary)  # any(x), but not: LIKE ANY (…)
-        return _function(node) in AGGREGATES | GENERATORS
+        return function_name(node) in AGGREGATES | GENERATORS
 
     def _forbidden(self) -> Iterator[Diagnostic]:
         for call in self.tree.find_all(exp.Func):
-            name = _function(call)
+            name = function_name(call)
             if name in FORBIDDEN:
                 message = f"`{name}` reaches outside the data and is not allowed in a pipeline"
-                yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(call))
+                yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(call))
             elif isinstance(call.parent, exp.Table) and name not in TABLE_FUNCTIONS:
                 message = f"`{name}` is not a table function that a pipeline may read"
                 known = "known: " + ", ".join(sorted(TABLE_FUNCTIONS))
-                yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(call), known)
+                yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(call), known)
         for script in self.tree.find_all(exp.QueryTransform):
             message = "TRANSFORM … USING runs a program and is not allowed in a pipeline"
-            yield Diagnostic("FORBIDDEN_FUNCTION", message, self._place(script))
+            yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(script))
 
     def _trailing_comma(self, tokens: list[Token]) -> Iterator[Diagnostic]:
         """Taken by the parser, and not by Spark."""
@@ -209,13 +220,6 @@ class Query:
             if token.token_type is TokenType.COMMA and following.token_type is TokenType.FROM:
                 where = place(self.text, token.start, self.span, self.own)
                 yield Diagnostic("SQL_SYNTAX", "a comma too many before FROM", where)
-
-    def _place(self, node: exp.Expr) -> Span:
-        """Where a part of the query stands in the file: the first of its words."""
-        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-        if not starts:
-            return self.span
-        return place(self.text, min(starts), self.span, self.own)
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -310,7 +314,7 @@ def _except(projection: exp.Expr) -> bool:
     return any(value for value in star.args.values())
 
 
-def _function(node: exp.Expr) -> str:
+def function_name(node: exp.Expr) -> str:
     """The name of a function call, in lower case; empty for anything else."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
@@ -319,40 +323,6 @@ def _function(node: exp.Expr) -> str:
 
 def _lower(known: Columns) -> Columns:
     return {table.lower(): columns for table, columns in known.items()}
-
-
-def _joins_table(join: exp.Join) -> bool:
-    tables = join.this.find_all(exp.Table)
-    return any(isinstance(table.this, exp.Identifier) for table in tables)
-
-
-def _refused_in_stream(node: exp.Expr) -> str | None:
-    if node.find_ancestor(exp.Window, exp.WithinGroup):
-        return None
-    if isinstance(node, exp.AggFunc) or _function(node) in AGGREGATES:
-        return f"the aggregate {_function(node)}"
-    if isinstance(node, exp.Order) and isinstance(node.parent, exp.AggFunc):
-        return None
-    if isinstance(node, exp.Join) and _joins_table(node) and node.side:
-        return f"a {node.side} join"
-    if isinstance(node, exp.SetOperation) and node.args.get("distinct") is not False:
-        return f"{type(node).__name__.upper()} without ALL"
-    return _STREAM_REFUSED.get(type(node))
-
-
-_STREAM_REFUSED: dict[type[exp.Expr], str] = {
-    exp.Group: "GROUP BY",
-    exp.Distinct: "DISTINCT",
-    exp.Order: "ORDER BY",
-    exp.Sort: "SORT BY",
-    exp.Cluster: "CLUSTER BY",
-    exp.Limit: "LIMIT",
-    exp.Offset: "OFFSET",
-    exp.Window: "a window function",
-    exp.Pivot: "PIVOT",
-    exp.Intersect: "INTERSECT",
-    exp.Except: "EXCEPT",
-}
 
 
 def place(text: str, offset: int, span: Span, own: slice = slice(None)) -> Span:

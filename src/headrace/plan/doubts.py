@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.plan import stateful
 from headrace.plan.stages import Call, OnFailure, Plan, Query
 from headrace.spans import Diagnostic, Severity
 
 
 def doubts(plan: Plan) -> list[Diagnostic]:
     stops = [_failure_stops(call) for query in plan.queries for call in _stopped_at(query)]
-    return [*stops, *_no_table(plan)]
+    return [*stops, *_no_table(plan), *stateful.doubts(plan)]
 
 
 def _stopped_at(query: Query) -> Iterator[Call]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
-from headrace.model.pipeline import Mode, Source, SqlTransform
+from headrace.model.pipeline import DeduplicateTransform, Mode, Source, SqlTransform
+from headrace.plan import stateful
 from headrace.plan.stages import (
     Apply,
     Call,
@@ -20,6 +21,7 @@ from headrace.plan.stages import (
     Refuse,
     SetAside,
     Stage,
+    Watermark,
     Write,
 )
 from headrace.plan.tasks import is_local, local_tasks
@@ -64,7 +66,7 @@ def _query(query: Query) -> dict[str, Any]:
         {"stage": type(stage).__name__, "does": words(stage), "settings": _stage_settings(stage)}
         for stage in query.stages
     ]
-    return {"name": query.name, "stages": stages}
+    return {"name": query.name, "stages": stages, "state": list(stateful.told(query))}
 
 
 @singledispatch
@@ -88,6 +90,9 @@ def _(stage: Apply) -> str:
     step = stage.transform
     if isinstance(step, SqlTransform):
         return f"`{step.name}`: {' '.join(step.sql.split())}"
+    if isinstance(step, DeduplicateTransform):
+        by = ", ".join(f"`{column}`" for column in step.by)
+        return f"`{step.name}`: of the rows of {step.inputs[0]} with the same {by}, the first"
     return f"`{step.name}`: {step.function}({step.inputs[0]})"
 
 
@@ -99,6 +104,11 @@ def _(stage: Call) -> str:
     return (
         f"`{step.name}`: {step.function}({lists}){back}; where it fails for one, {stage.on_failure}"
     )
+
+
+@words.register
+def _(stage: Watermark) -> str:
+    return stateful.late(stage)
 
 
 @words.register

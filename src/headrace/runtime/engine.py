@@ -135,6 +135,7 @@ class _Reporter:
             # What earlier runs have done counts on; it is the pipeline's sum, not the run's.
             self._status.records, self._status.written = before.records, before.written
             self._status.dead_letters, self._status.batches = before.dead_letters, before.batches
+            self._status.late = before.late
             self._status.positions, self._status.last_batch = before.positions, before.last_batch
         self._status.pid = os.getpid()
         self._status.started = _now()
@@ -170,11 +171,13 @@ class _Reporter:
             records=run.records + event.records,
             written=run.written + event.written,
             bad=run.bad + event.bad,
+            late=run.late + event.late,
         )
         status.batches += 1
         status.records += event.records
         status.written += event.written
         status.dead_letters += event.bad
+        status.late += event.late
         status.last_batch = {
             "at": _now(),
             "query": event.query,
@@ -182,6 +185,7 @@ class _Reporter:
             "records": event.records,
             "written": event.written,
             "dead_letters": event.bad,
+            "late": event.late,
             "seconds": round(event.seconds, 3),
         }
         status.positions = list(self._stand())

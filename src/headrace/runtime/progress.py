@@ -23,8 +23,9 @@ class BatchDone:
     """A batch is written and its position stored.
 
     `records` came in, `written` rows went out (of one table, to however many sinks), `bad` records
-    were set aside; what is missing was filtered out. `lag` is what waits in the topics. Where
-    several queries read one source, its records count in the first of them only.
+    were set aside, `late` rows came after the watermark; what is missing was filtered out, or is
+    remembered. `lag` is what waits in the topics. Where several queries read one source, its
+    records count in the first of them only.
     """
 
     query: str
@@ -35,6 +36,7 @@ class BatchDone:
     seconds: float
     lag: int | None
     positions: Offsets = field(default_factory=dict)
+    late: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Summary:
     written: int
     bad: int
     seconds: float
+    late: int = 0
 
 
 Event = Started | BatchDone | Waiting | Retrying | Stopping | Warned | Summary

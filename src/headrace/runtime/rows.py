@@ -7,7 +7,7 @@ would parse every message twice (docs/decisions/0003).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.errors import DefinitionError
@@ -21,10 +21,15 @@ from headrace.formats.carried import (
     MESSAGE,
     refusing,
 )
-from headrace.model.pipeline import PythonTransform, SqlTransform
+from headrace.model.pipeline import (
+    DeduplicateTransform,
+    PythonTransform,
+    Remember,
+    SqlTransform,
+)
 from headrace.model.query import Query as SqlQuery
 from headrace.model.schema import quote
-from headrace.plan.stages import Apply, Call, Decode, OnFailure, Plan, Query
+from headrace.plan.stages import Apply, Call, Decode, OnFailure, Plan, Query, Watermark
 from headrace.runtime import failures, functions
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ def build(
     `name` gives what the counts are kept under: their name in a stream's reports, or an
     Observation.
     """
-    tables = Tables(spark, name)
+    tables = Tables(spark, name, query.watermarks)
     for decode in query.decodes:
         tables.decode(decode, raw[decode.source.name])
     for stage in query.transforms:
@@ -96,9 +101,15 @@ def _counted(rows: DataFrame, name: str | Observation, **counts: str) -> DataFra
 class Tables:
     """The sources and steps of a query by name, with the hidden column as far as it is carried."""
 
-    def __init__(self, spark: SparkSession, name: Callable[[str], str | Observation]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: Callable[[str], str | Observation],
+        watermarks: Iterable[Watermark] = (),
+    ) -> None:
         self._spark = spark
         self._name = name
+        self._watermarks = {stage.table: stage for stage in watermarks}
         self.frames: dict[str, DataFrame] = {}
         self._plain: dict[str, DataFrame] = {}
         self._calls: set[str] = set()
@@ -128,8 +139,15 @@ class Tables:
             rows = self.frames[name]
             if name in self._calls:
                 rows = _counted(rows, self._name(DROPPED_COUNTS + name), refused=_count(IS_REFUSED))
-            self._plain[name] = good(rows) if COLUMN in rows.columns else rows
+            plain = good(rows) if COLUMN in rows.columns else rows
+            self._plain[name] = self._timed(name, plain)
         return self._plain[name]
+
+    def _timed(self, name: str, rows: DataFrame) -> DataFrame:
+        stage = self._watermarks.get(name)
+        if stage is None:
+            return rows
+        return rows.withWatermark(stage.column, f"{stage.delay_ms} milliseconds")
 
     def _applied(self, stage: Apply | Call) -> DataFrame:
         if isinstance(stage, Call):
@@ -137,6 +155,8 @@ class Tables:
         step = stage.transform
         if isinstance(step, SqlTransform):
             return self._sql(step, stage.carried)
+        if isinstance(step, DeduplicateTransform):
+            return _first_of_each(step, self.plain(step.inputs[0]))
         return self._of_rows(step, self.plain(step.inputs[0]))
 
     def _of_rows(self, step: PythonTransform, rows: DataFrame) -> DataFrame:
@@ -148,12 +168,15 @@ class Tables:
             rows[name].createOrReplaceTempView(name)
         if step.previous is not None:
             rows[step.previous].createOrReplaceTempView("input")
+        query, _ = SqlQuery.parse(step.sql, step.span)
+        assert query is not None  # a definition with broken SQL has no plan
+        if not carried and query.distinct and any(each.isStreaming for each in rows.values()):
+            # In a stream Spark's DISTINCT gives a row again with every batch that has it.
+            return self._spark.sql(query.without_distinct()).dropDuplicates()
         if not carried:
             return self._spark.sql(step.sql)
         if self._calls.intersection(step.inputs):
             self._calls.add(step.name)
-        query, _ = SqlQuery.parse(step.sql, step.span)
-        assert query is not None  # a definition with broken SQL has no plan
         return self._spark.sql(query.carrying(COLUMN, IS_NO_VALUE))
 
     def _call(self, stage: Call) -> DataFrame:
@@ -169,6 +192,12 @@ class Tables:
             return _with_hidden(rows, refusing(MESSAGE))
         self._calls.add(step.name)
         return rows
+
+
+def _first_of_each(step: DeduplicateTransform, rows: DataFrame) -> DataFrame:
+    if step.remember is Remember.WATERMARK and rows.isStreaming:
+        return rows.dropDuplicatesWithinWatermark(list(step.by))
+    return rows.dropDuplicates(list(step.by))
 
 
 def _with_hidden(rows: DataFrame, sql: str) -> DataFrame:

@@ -36,6 +36,7 @@ class PipelineReport:
     records: int
     written: int
     dead_letters: int
+    late: int
     lag: int | None
     rate: float | None
     loses_in: str | None
@@ -98,6 +99,7 @@ def _report(state: PipelineState, status: Status, clusters: _Clusters) -> Pipeli
         records=status.records,
         written=status.written,
         dead_letters=status.dead_letters,
+        late=status.late,
         lag=clusters.lag(positions),
         rate=rate(status),
         loses_in=_loses_in(forecast),
