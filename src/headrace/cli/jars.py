@@ -36,6 +36,19 @@ def fetch(
         _known(name)
         provide(name)
         output.note(f"{name}: {len(read_lock()[name])} jars, verified, in {jars.jar_folder()}")
+    if not sets:
+        _archive()
+
+
+def _archive() -> None:
+    """Make what lets Spark start faster; without it everything works, only later."""
+    from headrace.runtime import class_archive
+
+    if class_archive.place().exists():
+        return
+    output.note("preparing Spark's start, which is done once …")
+    file = class_archive.make()
+    output.note(f"classes: {file}" if file else "this Java keeps no archive of classes")
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from headrace.cluster import jars, java
 from headrace.errors import SparkFailed
 from headrace.model.pipeline import Pipeline
 from headrace.plan.tasks import cores, is_local, local_tasks
+from headrace.runtime import class_archive
 from headrace.spec import Setting
 
 if TYPE_CHECKING:
@@ -50,9 +51,20 @@ def settings(pipeline: Pipeline, master: str | None = None) -> tuple[Setting, ..
     A `master` of None was not asked for, so that `executor_count` may decide it.
     """
     chosen = _master(pipeline, master)
+    ours = standard(chosen, Setting("spark.app.name", f"headrace {pipeline.name}", "its name"))
+    if not is_local(chosen.value):
+        ours += _executors(pipeline, chosen.value)
+    own = pipeline.options["spark"] or {}
+    where = f"spark ({pipeline.options.at('spark')})"
+    kept = [setting for setting in ours if setting.name not in own]
+    return (*kept, *(Setting(name, value, where) for name, value in own.items()))
+
+
+def standard(master: Setting, name: Setting) -> list[Setting]:
+    """What every session is started with at this master."""
     ours = [
-        chosen,
-        Setting("spark.app.name", f"headrace {pipeline.name}", "the pipeline's name"),
+        master,
+        name,
         Setting("spark.sql.session.timeZone", "UTC", "times mean the same on every machine"),
         Setting("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension", "Delta"),
         Setting(
@@ -64,8 +76,8 @@ def settings(pipeline: Pipeline, master: str | None = None) -> tuple[Setting, ..
         Setting("spark.speculation", "false", "a record must not be written by two tasks at once"),
         Setting("spark.ui.enabled", "false", "no open port that nobody asked for"),
     ]
-    if is_local(chosen.value):
-        tasks = str(local_tasks(chosen.value))
+    if is_local(master.value):
+        tasks = str(local_tasks(master.value))
         if cores() <= FEW_CORES:
             why = "local master with few cores: the least CPU and memory"
             ours.append(Setting(_JAVA_OPTIONS, "-XX:+UseSerialGC", why))
@@ -75,12 +87,7 @@ def settings(pipeline: Pipeline, master: str | None = None) -> tuple[Setting, ..
             Setting("spark.sql.shuffle.partitions", tasks, "local master: one a core"),
             Setting("spark.databricks.delta.snapshotPartitions", tasks, "local master: one a core"),
         ]
-    else:
-        ours += _executors(pipeline, chosen.value)
-    own = pipeline.options["spark"] or {}
-    where = f"spark ({pipeline.options.at('spark')})"
-    kept = [setting for setting in ours if setting.name not in own]
-    return (*kept, *(Setting(name, value, where) for name, value in own.items()))
+    return ours
 
 
 def _master(pipeline: Pipeline, asked: str | None) -> Setting:
@@ -108,8 +115,13 @@ def _executors(pipeline: Pipeline, master: str) -> Iterator[Setting]:
     yield pipeline.options.setting("spark.executor.instances", "executor_count", instances)
 
 
-def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> SparkSession:
-    """A new session on a new JVM. `log` gets what the JVM writes, unless `debug` shows it."""
+def start(
+    settings: Sequence[Setting], log: Path, debug: bool = False, java_option: str | None = None
+) -> SparkSession:
+    """A new session on a new JVM. `log` gets what the JVM writes, unless `debug` shows it.
+
+    The JVM maps the archive of classes, where there is one, unless another `java_option` is given.
+    """
     java_home = java.find_java().parent.parent
     paths = jars.ensure("spark")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -120,10 +132,16 @@ def start(settings: tuple[Setting, ...], log: Path, debug: bool = False) -> Spar
     builder = SparkSession.builder
     for setting in settings:
         builder = builder.config(setting.name, setting.value)
-    builder = builder.config("spark.jars", ",".join(str(path) for path in paths))
+    local = any(each.name == "spark.master" and is_local(each.value) for each in settings)
+    if local:
+        builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, paths)))
+    else:
+        builder = builder.config("spark.jars", ",".join(map(str, paths)))
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     chosen = next((each.value for each in settings if each.name == _JAVA_OPTIONS), "")
-    builder = builder.config(_JAVA_OPTIONS, f"{chosen} {_java_options(log)}".strip())
+    archived = class_archive.option() if java_option is None else java_option
+    options = (chosen, archived, _java_options(log))
+    builder = builder.config(_JAVA_OPTIONS, " ".join(filter(None, options)))
     if not debug:
         _quiet_python()
     try:
