@@ -37,6 +37,7 @@
     │   ├── PositionBeyondEnd
     │   ├── PositionsChanged
     │   ├── StateIsOld
+    │   ├── StateChanged
     │   ├── StateLost
     │   ├── LedgerMissing
     │   ├── LedgerInUse
@@ -50,6 +51,7 @@
     │   ├── SchemaMismatch
     │   ├── DatabaseRefused                   any other answer of a database, with its SQLSTATE
     │   ├── SparkFailed
+    │   ├── WorkerLost                        (retry)
     │   ├── AlreadyRunning
     │   ├── JavaMissing
     │   ├── JarsUnavailable                   (retry)
@@ -470,6 +472,17 @@ class StateIsOld(OutsideError):
         )
 
 
+class StateChanged(OutsideError):
+    """A stream remembers something else than its definition now asks for."""
+
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: what the stream remembers does not fit its steps any more: {detail}",
+            "undo the change of its steps; or begin anew, with another `pipeline:` name or with "
+            "its folder in .headrace/state removed: state cannot be carried over",
+        )
+
+
 class StateLost(OutsideError):
     """A ledger tells of work that the pipeline's state knows nothing of."""
 
@@ -612,6 +625,19 @@ class SparkFailed(OutsideError):
     def __init__(self, action: str, detail: str, condition: str | None = None) -> None:
         super().__init__(f"{action}: {detail}", "run with --debug to see Spark's own report")
         self.condition = condition
+
+
+class WorkerLost(OutsideError):
+    """A Python worker of Spark's ended in the middle of its task."""
+
+    retry = True
+
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: a Python worker ended before its task: {detail}",
+            "it was killed, most often because the machine has too little memory; the batch is "
+            "done again",
+        )
 
 
 class AlreadyRunning(OutsideError):

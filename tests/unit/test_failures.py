@@ -69,3 +69,69 @@ def test_a_row_that_is_refused_names_its_record_where_it_has_one() -> None:
     found = translate(RuntimeError(ROW_REFUSED + json.dumps(large)), ACTION)
     assert found.code == "MessageSizeTooLarge"
     assert "max_request_bytes" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing "
+            "state key schema. Please check number and type of fields. Existing key_schema="
+            "StructType(StructField(k,StringType,true)) and new key_schema="
+            "StructType(StructField(id,LongType,true)). If you want to force",
+            "it has StructType(StructField(k,StringType,true)), and needs",
+        ),
+        (
+            "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator "
+            "name does not match with the operator in state metadata. SQLSTATE: 42K03",
+            "operator name does not match",
+        ),
+        (
+            "There are [1] sources in the checkpoint offsets and now there are [2] sources "
+            "requested by the query. Cannot continue.",
+            "[2] sources",
+        ),
+    ],
+)
+def test_a_state_that_does_not_fit_is_told_apart(text: str, words: str) -> None:
+    found = translate(RuntimeError(f"[STREAM_FAILED] terminated with exception: {text}"), ACTION)
+    assert found.code == "StateChanged"
+    assert words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: append. "
+            "This output mode is not supported for streaming aggregations without watermark",
+            "output_mode: update",
+        ),
+        (
+            "[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: update. "
+            "This output mode is not supported for session window streaming aggregations",
+            "output_mode: append",
+        ),
+        ("Redefining watermark is disallowed. You can set the config", "withWatermark"),
+        (
+            "dropDuplicatesWithinWatermark is not supported on streaming DataFrames/DataSets "
+            "without watermark; ~DeduplicateWithinWatermark [id#96L]",
+            "add `watermark:",
+        ),
+        (
+            "Sorting is not supported on streaming DataFrames/Datasets, unless it is on aggregated "
+            "DataFrame/Dataset in Complete output mode; ~Sort [id#554L ASC NULLS FIRST], true",
+            "mode: batch",
+        ),
+        (
+            "Intersect of streaming DataFrames/Datasets is not supported; ~Intersect false",
+            "mode: batch",
+        ),
+        ("Stream-stream join without equality predicate is not supported.; ~Join", "mode: batch"),
+    ],
+)
+def test_what_spark_refuses_of_a_stream_has_a_cure(text: str, hint: str) -> None:
+    found = translate(RuntimeError(text), ACTION)
+    assert found.code == "DefinitionError"
+    assert "~" not in str(found)
+    assert hint in (found.hint or "")

@@ -29,11 +29,13 @@ from headrace.errors import (
     RowRefused,
     SchemaMismatch,
     SparkFailed,
+    StateChanged,
     StepFailed,
     TakenOver,
     TransactionExpired,
     TransactionFenced,
     UnknownTopicOrPartition,
+    WorkerLost,
 )
 from headrace.formats.carried import REFUSAL
 from headrace.runtime import databases
@@ -178,6 +180,25 @@ def _analysis(match: re.Match[str], action: str, _servers: str) -> HeadraceError
     return DefinitionError(f"{action}: {match.group(1)}: {sentence}")
 
 
+def _not_in_a_stream(match: re.Match[str], action: str, _servers: str) -> HeadraceError:
+    """What `check` cannot see, as in the DataFrames that a function of the author's makes."""
+    words = match.group(0)
+    sentence = re.sub(r"^\[[A-Z_.]+\]\s*", "", words).split(" SQLSTATE")[0].split("; ~")[0]
+    mode = words.startswith("[STREAMING_OUTPUT_MODE")
+    hint = next((hint for sign, hint in _STREAM_HINTS.items() if sign in words), None)
+    if mode:
+        hint = "set `output_mode: update`" if ": append." in words else "set `output_mode: append`"
+    return DefinitionError(f"{action}: {_first(sentence)}", hint=hint or "use `mode: batch`")
+
+
+_STREAM_HINTS = {
+    "Redefining watermark": "remove `withWatermark` from the function, or `watermark` from the "
+    "source",
+    "correctness": "set `output_mode: append`, and give the source a `watermark`",
+    "without watermark": "add `watermark: {column: …, delay: …}` to the source",
+}
+
+
 def _first(text: str) -> str:
     return text.strip().splitlines()[0][:300]
 
@@ -206,6 +227,30 @@ def _refused_batch(name: str, action: str, detail: str) -> HeadraceError:
 
 
 _RULES: list[tuple[re.Pattern[str], Make]] = [
+    _rule(
+        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\][^\n]*?"
+        r"Existing \w+_schema=(?P<old>[^\n]*?) and new \w+_schema=(?P<new>[^\n]*?)\. If",
+        lambda m, action, _s: StateChanged(action, f"it has {m['old']}, and needs {m['new']}"),
+    ),
+    _rule(
+        r"STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]"
+        r"\s*([^\n]*?)(?: SQLSTATE|\n)",
+        lambda m, action, _s: StateChanged(action, _first(m.group(1))),
+    ),
+    _rule(
+        r"There are \[\d+\] sources in the checkpoint offsets and now there are \[\d+\]",
+        lambda m, action, _s: StateChanged(action, f"{m.group(0)} sources of the query"),
+    ),
+    _rule(
+        r"\[(?:STREAMING_OUTPUT_MODE|NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING)[^\n]*"
+        r"|[^\n:]*not supported (?:on|with) (?:a )?streaming DataFrame[^\n]*"
+        r"|[^\n:]*streaming DataFrames?/Data[sS]ets?[^\n]* (?:is|are) not supported[^\n]*"
+        r"|Stream-stream [^\n]*is not supported[^\n]*"
+        r"|Global aggregation with session window[^\n]*"
+        r"|Redefining watermark is disallowed"
+        r"|Detected pattern of possible 'correctness' issue[^\n]*",
+        _not_in_a_stream,
+    ),
     _rule(
         r"(?:Sasl|Ssl)?AuthenticationException: ([^\n]*)",
         lambda m, _a, servers: AuthenticationFailure(servers, _first(m.group(1))),
@@ -242,6 +287,10 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
         r"\[((?:UNRESOLVED_|DATATYPE_MISMATCH|PARSE_SYNTAX_ERROR|TABLE_OR_VIEW_NOT_FOUND|"
         r"AMBIGUOUS_|INVALID_|MISSING_|WRONG_NUM_ARGS|UNSUPPORTED_)[A-Z_.]*)\]\s*([^\n]*)",
         _analysis,
+    ),
+    _rule(
+        r"Python worker (exited unexpectedly \(crashed\)|failed to connect back|process terminated)",
+        lambda m, action, _s: WorkerLost(action, m.group(1)),
     ),
     _rule(
         r"No space left on device",
