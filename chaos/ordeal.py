@@ -46,6 +46,10 @@ class Tally:
     gave_up: list[str] = field(default_factory=list)
 
 
+class NothingToHurt(Exception):
+    """A driver has ended before its trouble began."""
+
+
 class NotDrained(Exception):
     def __init__(self, words: str) -> None:
         super().__init__(f"{DRAINS} runs without any pain did not come to an end: {words}")
@@ -98,6 +102,8 @@ class Ordeal:
         except Stuck as error:
             self.tally.stuck.append(f"{life.told()}: {error}")
             return "stuck"
+        except NothingToHurt:
+            return "no task was running"
         finally:
             for each in self._started:
                 if each.alive:
@@ -116,7 +122,7 @@ class Ordeal:
             driver = self._trouble(life.trouble, driver)
             self._progress(driver)
             self.tally.done[str(life.trouble)] += 1
-        return self._kill(life, driver)
+        return self._kill(life, driver) if life.kill else self._finish(life, driver)
 
     def _drain(self) -> None:
         """Without pain: everything that is in the source is read, and the drivers end in order."""
@@ -166,13 +172,20 @@ class Ordeal:
     def _until_crashed(self, life: Life, driver: Driver) -> None:
         """Until its failpoint has ended it, or too many batches have passed."""
         assert life.failpoint is not None
+        if not self._streams:
+            driver.await_("its end", lambda: not driver.alive)
+            return
         enough = times(life.failpoint) + PATIENCE_BATCHES
         while driver.alive and driver.batches < enough and self._progress(driver):
             pass
 
     def _until_worker_crashed(self, life: Life, driver: Driver) -> None:
-        """The death of a worker is a failed batch, after which the run tries again."""
+        """The death of a worker is a failed batch, after which a stream tries again."""
         assert life.failpoint is not None
+        if not self._streams:
+            driver.await_("its end", lambda: not driver.alive)
+            self.tally.done[named(life.failpoint)] += driver.process.returncode != 0
+            return
         enough = times(life.failpoint) + PATIENCE_BATCHES
         while driver.alive and not driver.events("Retrying") and driver.batches < enough:
             before = driver.batches
@@ -194,16 +207,20 @@ class Ordeal:
             return "died there"
         return self._ended(life, driver)
 
+    def _finish(self, life: Life, driver: Driver) -> str:
+        driver.await_("its end", lambda: not driver.alive)
+        return self._ended(life, driver)
+
     def _ended(self, life: Life, driver: Driver) -> str:
         if driver.process.returncode == 0:
-            return "was done before"
+            return "was done"
         words = f"ended with {driver.process.returncode}: {driver.last_words()}"
         self.tally.gave_up.append(f"{life.told()}: {words}")
         return words
 
     def _kill(self, life: Life, driver: Driver) -> str:
         assert life.kill is not None
-        if driver.alive and life.kill.batches and self._streams:
+        if driver.alive and life.kill.batches:
             self._progress(driver)
         # The moment is the experiment; there is no condition to wait for.
         time.sleep(life.kill.delay)
@@ -299,4 +316,7 @@ class Ordeal:
 
 def _tasks(driver: Driver) -> list[psutil.Process]:
     """Where tasks run: in Python workers, and without any in the JVM."""
-    return driver.workers() or driver.java()
+    found = driver.workers() or driver.java()
+    if not found:
+        raise NothingToHurt
+    return found

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     mode, sink = Mode(options.mode), Sink(options.sink)
     points = schedule.points_of(POINTS, IN_TASKS, mode, sink is Sink.HEADRACE)
-    lives = schedule.plan(seed, options.kills, options.each, points)
+    lives = schedule.plan(seed, options.kills, options.each, points, mode)
     print(f"seed {seed}: {len(lives)} drivers, {options.records:,} records, {mode}, {sink}")
     folder = Path(options.folder or tempfile.mkdtemp(prefix="headrace-chaos-")).resolve()
     found = perform(lives, folder, options.records, seed, mode, sink, options.minutes * 60)

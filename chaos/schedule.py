@@ -59,7 +59,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Life:
-    """One driver. It ends by its failpoint, or by a kill; one of the two it has."""
+    """One driver. It ends by its failpoint or by a kill; without either, by itself."""
 
     tasks: int
     batch_size: int
@@ -88,12 +88,12 @@ class Life:
 
 def named(failpoint: str) -> str:
     """A failpoint without its count."""
-    name, _, rest = failpoint.partition(":")
-    return name + (WORKER if WORKER in rest else "")
+    name, at, whom = failpoint.partition("@")
+    return name.partition(":")[0] + at + whom
 
 
 def times(failpoint: str) -> int:
-    return int(failpoint.partition(":")[2].removesuffix(WORKER) or "1")
+    return int(failpoint.partition("@")[0].partition(":")[2] or "1")
 
 
 def shortfalls(lives: Sequence[Life], done: Mapping[str, int]) -> tuple[str, ...]:
@@ -125,13 +125,15 @@ def points_of(
     return Points(tuple(drivers), tuple(each for each in drivers if each in in_tasks))
 
 
-def plan(seed: int, kills: int, each: int, points: Points) -> list[Life]:
+def plan(seed: int, kills: int, each: int, points: Points, mode: Mode = Mode.STREAM) -> list[Life]:
     """`kills` lives that end by a kill, and `each` for each failpoint, in a random order.
 
     Failpoints that end only a worker are spread over the lives that are killed, and so is trouble;
     more lives are added where there are too few.
     """
     chance = random.Random(seed)
+    if mode is Mode.BATCH:
+        return _plan_batches(chance, kills, each, points)
     by_worker = [f"{point}:{chance.randint(1, 2)}{WORKER}" for point in points.workers * each]
     trouble = _troubles(chance, kills, bool(points.workers))
     killed = [_killed(chance) for _ in range(max(kills, len(by_worker), len(trouble)))]
@@ -149,6 +151,17 @@ def plan(seed: int, kills: int, each: int, points: Points) -> list[Life]:
     return lives
 
 
+def _plan_batches(chance: random.Random, kills: int, each: int, points: Points) -> list[Life]:
+    """A batch run has one batch and ends with the first failure, so that each has one pain."""
+    failpoints = [*points.drivers, *(point + WORKER for point in points.workers)]
+    lives = [Life(*_size(chance), failpoint=point) for point in failpoints * each]
+    lives += [Life(*_size(chance), kill=_kill(chance, 0)) for _ in range(kills)]
+    troubles = _troubles(chance, kills, bool(points.workers))
+    lives += [Life(*_size(chance), trouble=one) for one in troubles]
+    chance.shuffle(lives)
+    return lives
+
+
 def _troubles(chance: random.Random, kills: int, workers: bool) -> list[Trouble]:
     """Where tasks need no Python there is no worker to kill; frozen is then the whole JVM."""
     wanted = [one for one in TROUBLES if workers or one is not Trouble.KILL_WORKER]
@@ -158,9 +171,11 @@ def _troubles(chance: random.Random, kills: int, workers: bool) -> list[Trouble]
 
 
 def _killed(chance: random.Random) -> Life:
-    batches = int(chance.random() < 0.7)
-    kill = Kill(chance.choice(list(Victim)), batches, chance.uniform(0, LONGEST_SECONDS))
-    return Life(*_size(chance), kill=kill)
+    return Life(*_size(chance), kill=_kill(chance, int(chance.random() < 0.7)))
+
+
+def _kill(chance: random.Random, batches: int) -> Kill:
+    return Kill(chance.choice(list(Victim)), batches, chance.uniform(0, LONGEST_SECONDS))
 
 
 def _size(chance: random.Random) -> tuple[int, int]:

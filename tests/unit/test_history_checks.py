@@ -228,6 +228,28 @@ def test_a_schedule_has_all_kills_failpoints_and_troubles() -> None:
     assert {life.tasks for life in lives} == {1, 2, 3, 4}
 
 
+def test_a_batch_run_has_one_pain_and_that_in_its_only_batch() -> None:
+    lives = schedule.plan(1, kills=20, each=2, points=POINTS, mode=Mode.BATCH)
+    assert {len(life.pains) for life in lives} == {1}
+    assert {schedule.times(life.failpoint) for life in lives if life.failpoint} == {1}
+    pains = [pain for life in lives for pain in life.pains]
+    assert pains.count("eos.begin") == pains.count("eos.begin@worker") == 2
+    assert pains.count(KILL) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "count"),
+    [
+        ("write.done", "write.done", 1),
+        ("write.done:3", "write.done", 3),
+        ("eos.begin@worker", "eos.begin@worker", 1),
+        ("eos.begin:2@worker", "eos.begin@worker", 2),
+    ],
+)
+def test_a_failpoint_has_a_name_and_a_count(text: str, name: str, count: int) -> None:
+    assert (schedule.named(text), schedule.times(text)) == (name, count)
+
+
 def test_one_seed_is_one_schedule() -> None:
     make: Callable[[int], object] = lambda seed: schedule.plan(seed, 20, 2, POINTS)  # noqa: E731
     assert make(1) == make(1)
