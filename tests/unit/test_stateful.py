@@ -9,7 +9,8 @@ from tests.unit.definitions import CONSOLE, codes, faults, planned
 
 from headrace.model.pipeline import OutputMode
 from headrace.model.query import Query
-from headrace.model.stateful import Reading, Table, read
+from headrace.model.stateful import Reading, read
+from headrace.model.timing import Table
 from headrace.plan.stages import Watermark
 from headrace.spans import Severity, Span
 

@@ -25,7 +25,8 @@ from headrace.model.pipeline import (
 )
 from headrace.model.query import Query as SqlQuery
 from headrace.model.schema import Schema
-from headrace.model.stateful import ADD_WATERMARK, Keeping, Kept, Table, read
+from headrace.model.stateful import ADD_WATERMARK, Keeping, Kept, read
+from headrace.model.timing import Table
 from headrace.plan.stages import Apply, Call, Decode, Plan, Query, Stage, Watermark
 from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Severity
