@@ -547,8 +547,8 @@ class TransactionTooLarge(OutsideError):
 
     def __init__(self, sink: str, records: int, limit_ms: int, needed_ms: int) -> None:
         super().__init__(
-            f"sink `{sink}`: {records:,} records are one transaction, which may take longer than "
-            f"its {limit_ms:,} ms; nothing was written",
+            f"sink `{sink}`: {records} records are one transaction, which may take longer than "
+            f"its {limit_ms} ms; nothing was written",
             f"set `transaction_timeout_ms: {needed_ms}` and, if that is more than the brokers' "
             "transaction.max.timeout.ms, raise that too",
         )
@@ -561,7 +561,7 @@ class TransactionExpired(OutsideError):
 
     def __init__(self, sink: str, limit_ms: int) -> None:
         super().__init__(
-            f"sink `{sink}`: a transaction was open for longer than {limit_ms:,} ms and the broker "
+            f"sink `{sink}`: a transaction was open for longer than {limit_ms} ms and the broker "
             "has ended it; nothing of it was written",
             "set `transaction_timeout_ms` higher, or `batch_size` lower",
         )
