@@ -70,9 +70,6 @@ class Producer:
     epoch: int
     sequences: dict[str, int] = field(default_factory=dict)
 
-    def next_sequence(self, log: str) -> int:
-        return self.sequences.get(log, 0)
-
 
 @dataclass
 class Line:

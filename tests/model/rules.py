@@ -143,7 +143,7 @@ class Rules:
                 until = work.until(position)
                 yield from self.transact(producer, work, position, until)  # 3, 4, 5
             except UnknownOutcome:
-                yield from self.outcome_unknown(work)
+                continue
             except Fenced:
                 yield from self.fenced(work)
 
@@ -165,9 +165,6 @@ class Rules:
         yield from self.produce(producer, work, position, until)  # 3
         yield from self.move(producer, work, until)  # 4
         yield from self.commit(producer)  # 5
-
-    def outcome_unknown(self, _work: Work) -> Steps:
-        yield from ()
 
     def fenced(self, work: Work) -> Steps:
         """By whom? The entry tells; a task never goes on by itself."""

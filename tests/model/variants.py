@@ -278,7 +278,8 @@ class Variant:
     @property
     def name(self) -> str:
         rules = self.rules.__name__ if self.rules is not Rules else self.kafka.__name__
-        return f"{rules}-{self.way.name.lower()}"
+        harm = self.harm.name.lower() if self.harm is not None else "harmless"
+        return f"{rules}-{self.way.name.lower()}-{harm}"
 
 
 WRONG = [
