@@ -17,5 +17,5 @@ To see a counterexample in the fewest moves: `python -m tests.model LedgerGoesBa
 
 The model shares no code with Headrace. It shows that the protocol is right; that the code follows
 the protocol is shown by the tests with a real Kafka, and by `make chaos`.
-What it has taught is in `docs/decisions/0018-the-model.md`.
+What it has taught is in `docs/decisions/0017-the-model.md`.
 """
