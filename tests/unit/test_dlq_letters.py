@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from headrace.admin.letters import ALL, Letter, Selection
 from headrace.admin.letters_moved import SPAN, Moved
 from headrace.admin.records import Record
-from headrace.cli.dlq import _offsets, _place, _text, parse_rate
+from headrace.cli.dlq import _offsets, _place, parse_rate
+from headrace.cli.letter_lines import text_of
 from headrace.errors import DefinitionError
+from headrace.runtime.letter_mover import Reason, Stay
+from headrace.runtime.redrive import KEPT_EXAMPLES, Outcome
 
 
 def letter(**facts: object) -> Letter:
@@ -114,6 +117,16 @@ def test_rates_places_and_offsets_are_read_or_refused() -> None:
 
 
 def test_bytes_are_shown_in_one_line_and_not_without_end() -> None:
-    assert _text(None) == "null"
-    assert _text(b"a\nb\xff\x1b[0m") == "a\\nb\\xff\\x1b[0m"
-    assert _text(b"x" * 5000).endswith("… (5,000 bytes; whole: -o json)")
+    assert text_of(None) == "null"
+    assert text_of(b"a\nb\xff\x1b[0m") == "a\\nb\\xff\\x1b[0m"
+    assert text_of(b"x" * 5000).endswith("… (5,000 bytes; whole: -o json)")
+
+
+def test_a_failure_is_told_though_rules_left_many_letters_before_it() -> None:
+    outcome = Outcome()
+    outcome.add([Stay(letter(), Reason.TOO_MANY_ATTEMPTS, "tired")] * 20)
+    assert (outcome.failed, outcome.first_failure) == (0, None)
+    outcome.add([Stay(letter(), Reason.REJECTED, "too large"), Stay(letter(), Reason.NO_TOPIC, "")])
+    assert outcome.failed == 2
+    assert str(outcome.first_failure) == "orders.dlq[1]@7: REJECTED: too large"
+    assert len(outcome.examples) == KEPT_EXAMPLES

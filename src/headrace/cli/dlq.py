@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -18,9 +17,8 @@ import typer
 from headrace.admin import letters_moved, letters_reading, times, topics
 from headrace.admin.client import Cluster, connect
 from headrace.admin.letters import ALL, Letter, Selection
-from headrace.admin.letters_moved import Moved
 from headrace.admin.letters_reading import Tally
-from headrace.cli import output, record_lines
+from headrace.cli import letter_lines, output
 from headrace.cli.arguments import DryRunOption, PropertyOption, YesOption, pairs, reach
 from headrace.cli.output import Format, FormatOption, counted
 from headrace.cli.target import BootstrapOption, bootstrap
@@ -28,12 +26,8 @@ from headrace.errors import DefinitionError, LettersLeft
 
 if TYPE_CHECKING:
     from headrace.runtime.letter_expressions import Expressions
-    from headrace.runtime.redrive import Outcome
 
 app = typer.Typer(name="dlq", help="See dead letters and send them again.", no_args_is_help=True)
-
-SHOWN_VALUE = 2_000
-PROGRESS_SECONDS = 1.0
 
 
 class Time(StrEnum):
@@ -170,7 +164,7 @@ def show(
         chosen = _chosen(waiting, expressions)
         shown = list(deque(chosen, maxlen=limit) if newest else islice(chosen, limit))
         more = not newest and next(chosen, None) is not None
-    _emit(shown, moved, form)
+    letter_lines.emit(shown, moved, form)
     output.note(
         f"{counted(len(shown), 'letter')} of {topic}"
         + ("; there are more, which --limit shows" if more else "")
@@ -232,22 +226,19 @@ def redrive(
         if dry_run or not yes:
             planned = moving.survey(cluster, order, expressions)
             if dry_run or not planned.moved:
-                _emit_outcome(planned, form)
+                letter_lines.emit_outcome(planned, form)
                 output.note("nothing was moved" if planned.moved else "there is nothing to move")
                 return
-            _note_left(planned)
+            letter_lines.note_left(planned)
             goal = ", ".join(planned.moved)
             output.confirm(
                 f"Move {counted(planned.moved.total(), 'letter')} of {topic} to {goal}?", yes
             )
-        with _progress() as listener:
+        with letter_lines.progress() as listener:
             outcome = moving.redrive(cluster, order, expressions, listener)
-    _emit_outcome(outcome, form)
-    if outcome.failed:
-        first = next(each for each in outcome.examples if each.reason not in moving.BY_RULE)
-        raise LettersLeft(
-            topic, outcome.failed, f"{first.letter.place}: {first.reason}: {first.detail}"
-        )
+    letter_lines.emit_outcome(outcome, form)
+    if outcome.first_failure:
+        raise LettersLeft(topic, outcome.failed, str(outcome.first_failure))
 
 
 def parse_rate(text: str) -> float:
@@ -352,11 +343,11 @@ def _tallies(cluster: Cluster, name: str, named: bool) -> list[Tally]:
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
-    return {**asdict(tally), "oldest": _when(tally.oldest), "newest": _when(tally.newest)}
-
-
-def _when(time_ms: int | None) -> str | None:
-    return None if time_ms is None else times.show(time_ms)
+    return {
+        **asdict(tally),
+        "oldest": letter_lines.when(tally.oldest),
+        "newest": letter_lines.when(tally.newest),
+    }
 
 
 def _chosen(found: Iterator[Letter], expressions: Expressions | None) -> Iterator[Letter]:
@@ -388,103 +379,3 @@ def _expressions(where: str | None, patch: Sequence[str]) -> Iterator[Expression
     project = Project.find()
     with sql.spark_session(project.ensure(project.states) / "dlq.log", debugging()) as spark:
         yield sql.Expressions(spark, condition, patches)
-
-
-def _emit(found: Sequence[Letter], moved: Moved, form: Format) -> None:
-    if form is not Format.TABLE:
-        output.emit_value([_fields(each, each.at in moved) for each in found], form)
-        return
-    for each in found:
-        for line in _lines(each, each.at in moved):
-            output.line(line)
-
-
-def _fields(letter: Letter, redriven: bool) -> dict[str, Any]:
-    record = record_lines.to_fields(replace(letter.record, headers=letter.headers))
-    return {
-        "error": letter.error,
-        "message": letter.message,
-        "pipeline": letter.pipeline,
-        "source": None
-        if letter.topic is None
-        else {
-            "topic": letter.topic,
-            "partition": letter.partition,
-            "offset": letter.offset,
-            "timestamp": letter.timestamp,
-        },
-        "attempts": letter.attempts,
-        "redriven": redriven,
-        **record,
-    }
-
-
-def _lines(letter: Letter, redriven: bool) -> Iterator[str]:
-    facts = [
-        letter.place,
-        letter.error or "no letter of ours",
-        f"from {letter.source_place}" if letter.topic else "",
-        _when(letter.record.timestamp) or "",
-        f"attempts {letter.attempts}",
-        "redriven" if redriven else "",
-    ]
-    yield "  ".join(output.printable(fact) for fact in facts if fact)
-    if letter.message:
-        yield f"  reason   {output.printable(letter.message)}"
-    yield f"  key      {_text(letter.record.key)}"
-    for name, value in letter.headers:
-        yield f"  header   {output.printable(name)}={_text(value)}"
-    yield f"  value    {_text(letter.record.value)}"
-
-
-def _text(data: bytes | None) -> str:
-    """Bytes in one line; those that are no text as `\\xff`, and not more than fit a screen."""
-    if data is None:
-        return "null"
-    text = output.printable(data[:SHOWN_VALUE].decode(errors="backslashreplace"))
-    return text if len(data) <= SHOWN_VALUE else f"{text}… ({len(data):,} bytes; whole: -o json)"
-
-
-# What became of them
-
-
-def _emit_outcome(outcome: Outcome, form: Format) -> None:
-    rows: list[dict[str, Any]] = [
-        {"outcome": "moved", "letters": count, "detail": topic}
-        for topic, count in outcome.moved.items()
-    ]
-    rows += [
-        {"outcome": "left", "letters": count, "detail": str(reason)}
-        for reason, count in outcome.left.items()
-    ]
-    if outcome.before:
-        rows.append({"outcome": "moved earlier", "letters": outcome.before, "detail": None})
-    output.emit_rows(rows, ["outcome", "letters", "detail"], form)
-    _note_left(outcome)
-
-
-def _note_left(outcome: Outcome) -> None:
-    for stay in outcome.examples:
-        output.note(f"left: {stay.letter.place}: {stay.reason}: {stay.detail}")
-    rest = outcome.left.total() - len(outcome.examples)
-    if rest > 0:
-        output.note(f"left: and {counted(rest, 'more letter')}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Outcome], None]]:
-    """A line a second at most, drawn over the last one on a terminal."""
-    began = last = time.monotonic()
-    with output.stderr.status("moving letters …") as status:
-
-        def listen(outcome: Outcome) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last < PROGRESS_SECONDS:
-                return
-            last = now
-            moved, left = outcome.moved.total(), outcome.left.total()
-            text = f"moved {moved:,}  left {left:,}  {moved / (now - began):,.0f}/s"
-            status.update(text) if output.stderr.is_terminal else output.note(text)
-
-        yield listen
