@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from chaos.driver import Driver, Stuck
+from chaos.driver import WAIT_SECONDS, Driver, Stuck
 from chaos.pipeline import NAME, Sink, text
 from chaos.processes import signal_each
 from chaos.schedule import KILL, WORKER, Life, Trouble, Victim, named, times
@@ -281,11 +281,13 @@ class Ordeal:
         second = self._start(Life(2, 1000), folder="b")
         second.await_("its start", lambda: bool(second.events("Started")))
         self._keep_busy(driver)
-        if not wait_until(lambda: not (second.alive and driver.alive), 2 * TRANSACTION_SECONDS):
-            second.end()
+        wait_until(lambda: not (second.alive and driver.alive), WAIT_SECONDS)
         for each, name in ((driver, "first"), (second, "second")):
-            self._say(f"  two drivers: the {name} {'goes on' if each.alive else each.last_words()}")
-        return second if second.alive else driver
+            if not each.alive:
+                self.tally.gave_up.append(f"two drivers, the {name}: {each.last_words()}")
+        if driver.alive:
+            second.end()
+        return driver if driver.alive else second
 
     @contextmanager
     def _frozen(self, driver: Driver) -> Iterator[list[psutil.Process]]:
