@@ -253,6 +253,27 @@ def visits(place: Place) -> None:
     assert place.records("visits.dlq") == []
 
 
+def temperature(place: Place) -> None:
+    place.fill("temperature")
+    place.run("temperature")
+    # The watermark is two minutes behind the last reading, so the minute of 10:01 is final, too.
+    assert place.rows("temperature.minutes") == [
+        ("cellar", _minute("cellar", "10:00", 1, 11.25)),
+        ("cellar", _minute("cellar", "10:01", 1, 11.5)),
+        ("roof", _minute("roof", "10:00", 2, -3.25)),
+    ]
+    assert len(place.records("temperature.dlq")) == 1
+    # Too late for its minute, and dropped.
+    place.send("temperature", b'{"sensor":"roof","celsius":9.9,"at":"2026-03-02T10:00:50Z"}')
+    assert place.run("temperature").late == 1
+    assert len(place.rows("temperature.minutes")) == 3
+
+
+def _minute(sensor: str, start: str, readings: int, celsius: float) -> dict[str, Any]:
+    minute = f"2026-03-02T{start}:00.000Z"
+    return {"sensor": sensor, "minute": minute, "readings": readings, "celsius": celsius}
+
+
 def parcels(place: Place) -> None:
     place.fill("parcels")
     seen = place.preview("parcels")
@@ -345,7 +366,10 @@ def watch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
 
 RUNS: dict[str, Callable[..., None]] = {
     run.__name__: run
-    for run in (clicks, incoming, orders, parcels, revenue, sales, visits, sensors, watch)
+    for run in (
+        *(clicks, incoming, orders, parcels, revenue, sales, sensors, temperature, visits),
+        watch,
+    )
 }
 
 

@@ -42,6 +42,17 @@ _RELIED_ON = (
     ),
     # `${…}` in the SQL of a step would be replaced by settings and properties of the JVM.
     Setting("spark.sql.variable.substitute", "false", "SQL is taken as it is written"),
+    # A checkpoint keeps the kind of store that it was begun with.
+    Setting(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "what a stream remembers is kept outside the heap",
+    ),
+    Setting(
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+        "true",
+        "a batch writes what it has changed of it",
+    ),
 )
 
 
