@@ -57,6 +57,8 @@ ROWWISE = [
     "SELECT id FROM source; -- done",
 ]
 NOT_ROWWISE = [
+    "SELECT id, window(at, '1 hour') AS w FROM source",
+    "SELECT id, session_window(at, '1 hour') AS w FROM source",
     "SELECT DISTINCT id FROM source",
     "SELECT count(*) AS n FROM source",
     "SELECT customer FROM source GROUP BY customer",

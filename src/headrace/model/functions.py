@@ -37,6 +37,9 @@ GENERATORS = _names(
     """
 )
 
+# Times to stretches of time: a row may be in several of them, and without a time it is in none.
+TIME_WINDOWS = frozenset({"window", "session_window"})
+
 # What may stand in FROM with arguments; Delta adds functions that read any path, so by allow-list.
 TABLE_FUNCTIONS = GENERATORS | {"range"}
 

@@ -25,6 +25,7 @@ from headrace.model.functions import (
     FORBIDDEN,
     GENERATORS,
     TABLE_FUNCTIONS,
+    TIME_WINDOWS,
 )
 from headrace.spans import Diagnostic, Span
 from headrace.spec import unknown
@@ -198,7 +199,7 @@ class Query:
             return top.parent is not self.tree
         if isinstance(node, exp.Any):
             return not isinstance(node.parent, exp.Binary)  # any(x), but not: LIKE ANY (…)
-        return function_name(node) in AGGREGATES | GENERATORS
+        return function_name(node) in AGGREGATES | GENERATORS | TIME_WINDOWS
 
     def _forbidden(self) -> Iterator[Diagnostic]:
         for call in self.tree.find_all(exp.Func):

@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from headrace.model.functions import AGGREGATES
+from headrace.model.functions import AGGREGATES, TIME_WINDOWS
 from headrace.model.query import function_name
-
-_WINDOWS = ("window", "session_window")
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def follows(node: exp.Expr, scope: Scope) -> bool | None:
         return follows(node.this, scope)
     if isinstance(node, exp.Column):
         return scope.timing(node)
-    if function_name(node) in (*_WINDOWS, "window_time") and node.expressions:
+    if function_name(node) in TIME_WINDOWS | {"window_time"} and node.expressions:
         return follows(node.expressions[0], scope)
     return False
 
@@ -160,19 +158,22 @@ def projected(node: exp.Select, scope: Scope) -> Table:
             continue
         name = projection.alias_or_name.lower()
         names = names if names is None else names | {name}
-        window = isinstance(projection, exp.Column) and name in _WINDOWS and _grouped(node, name)
-        if follows(window or projection, scope):
+        if follows(_grouped(node, projection) or projection, scope):
             timed.add(name)
     opaque = any(table.opaque for table in scope.tables.values())
     known = frozenset(names) if names is not None else None
     return Table(frozenset(timed), opaque, known, summed=scope.merged().summed)
 
 
-def _grouped(node: exp.Select, name: str) -> exp.Expr | None:
+def _grouped(node: exp.Select, projection: exp.Expr) -> exp.Expr | None:
     """The call in GROUP BY that the column `window` or `session_window` comes from."""
     group = node.args.get("group")
-    calls = group.find_all(exp.Anonymous) if group is not None else ()
-    return next((call for call in calls if function_name(call) == name), None)
+    if group is None or not isinstance(projection, exp.Column) or projection.table:
+        return None
+    calls = group.find_all(exp.Anonymous)
+    name = projection.name.lower()
+    named = (call for call in calls if function_name(call) == name)
+    return next(named, None) if name in TIME_WINDOWS else None
 
 
 def _starred(star: exp.Expr, scope: Scope) -> Table:
