@@ -76,10 +76,10 @@ def test_a_row_that_is_refused_names_its_record_where_it_has_one() -> None:
     [
         (
             "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing "
-            "state key schema. Please check number and type of fields. Existing key_schema="
+            "state key schema.\nPlease check number and type of fields.\nExisting key_schema="
             "StructType(StructField(k,StringType,true)) and new key_schema="
-            "StructType(StructField(id,LongType,true)). If you want to force",
-            "it has StructType(StructField(k,StringType,true)), and needs",
+            "StructType(StructField(id,LongType,true)).\nIf you want to force",
+            "it has (k String), and needs (id Long)",
         ),
         (
             "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator "

@@ -180,6 +180,12 @@ def _analysis(match: re.Match[str], action: str, _servers: str) -> HeadraceError
     return DefinitionError(f"{action}: {match.group(1)}: {sentence}")
 
 
+def _fields(schema: str) -> str:
+    """The names and types in a schema as Java prints it."""
+    found = re.findall(r"StructField\((\w+),(\w+?)(?:Type)?\b", schema)
+    return ", ".join(f"{name} {kind}" for name, kind in found)
+
+
 def _not_in_a_stream(match: re.Match[str], action: str, _servers: str) -> HeadraceError:
     """What `check` cannot see, as in the DataFrames that a function of the author's makes."""
     words = match.group(0)
@@ -228,9 +234,11 @@ def _refused_batch(name: str, action: str, detail: str) -> HeadraceError:
 
 _RULES: list[tuple[re.Pattern[str], Make]] = [
     _rule(
-        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\][^\n]*?"
-        r"Existing \w+_schema=(?P<old>[^\n]*?) and new \w+_schema=(?P<new>[^\n]*?)\. If",
-        lambda m, action, _s: StateChanged(action, f"it has {m['old']}, and needs {m['new']}"),
+        r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\][\s\S]*?"
+        r"Existing \w+_schema=(.*?)\s+and new \w+_schema=(.*?)\.\s",
+        lambda m, action, _s: StateChanged(
+            action, f"it has ({_fields(m.group(1))}), and needs ({_fields(m.group(2))})"
+        ),
     ),
     _rule(
         r"STREAMING_STATEFUL_OPERATOR_(?:NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)\]"
