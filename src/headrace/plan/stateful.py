@@ -76,7 +76,9 @@ def refusals(plan: Plan) -> list[Diagnostic]:
 def doubts(plan: Plan) -> list[Diagnostic]:
     """State that grows for ever, and options that nothing follows."""
     grows = [_grows(kept) for query in plan.queries for kept in query.kept if kept.grows]
-    return [*dict.fromkeys(grows), *_no_effect(plan)]
+    refused = {fault.span for fault in refusals(plan)}
+    told = [fault for fault in dict.fromkeys(grows) if fault.span not in refused]
+    return [*told, *_no_effect(plan)]
 
 
 # Steps put together

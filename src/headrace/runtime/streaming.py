@@ -15,6 +15,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.admin.client import Clusters
@@ -200,7 +201,9 @@ class StreamRun:
         starts, ends = lowest(checkpoint.before(batch)), lowest(checkpoint.before(batch + 1))
         standing = self._starts.standing(query)
         new = self._ledgers.unclaimed(query, standing.life, ends)
-        self._ledgers.claim(query, standing, new)
+        if new:
+            # Of a topic that was left and joins again there is an entry already, which holds.
+            self._ledgers.claim(query, replace(standing, keeps=True, lives=None), new)
         return self._ledgers.once(query, standing.life, batch, starts, ends)
 
     def _follow(self, running: dict[str, StreamingQuery]) -> None:
@@ -225,13 +228,14 @@ class StreamRun:
     def _await_commit(self, name: str, query: StreamingQuery) -> None:
         """A batch that is written must also be committed, or it would be written again next time.
 
-        Spark reports a batch after it has committed it, so its report is what is awaited.
+        Spark reports a batch after it has committed it, so its report is what is awaited. A look
+        that found nothing to do is reported with the number of the batch that comes next.
         """
         written = self._gate.last_written.get(name, -1)
         deadline = time.monotonic() + COMMIT_SECONDS
         while query.isActive and time.monotonic() < deadline:
             last = _progress(query)
-            if (last is None and written < 0) or (last is not None and last["batchId"] >= written):
+            if written < 0 or (last is not None and last["batchId"] + _ran(last) > written):
                 return
             time.sleep(POLL_SECONDS)
 
