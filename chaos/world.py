@@ -36,6 +36,7 @@ from headrace.admin import topics
 from headrace.admin.client import Cluster, connect
 from headrace.cluster.dev import DevCluster
 from headrace.cluster.process import wait_until
+from headrace.errors import HeadraceError
 from headrace.testing.broker import kafka
 
 IN, OUT, DEAD = "chaos.in", "chaos.out", "chaos.dlq"
@@ -103,7 +104,10 @@ class World:
             raise NotSettled("partitions are not in sync")
 
     def _in_sync(self) -> bool:
-        found = topics.list_all(self.cluster, internal=True)
+        try:
+            found = topics.list_all(self.cluster, internal=True)
+        except HeadraceError:
+            return False
         return not any(topic.under_replicated or topic.leaderless for topic in found)
 
     # Transactions
@@ -124,8 +128,20 @@ class World:
             for topic in (OUT, DEAD)
             for number in range(PARTITIONS[topic])
         }
-        found = self.cluster.admin.list_offsets(asked, isolation_level=isolation)
-        return {(at.topic, at.partition): each.result(30).offset for at, each in found.items()}
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            found = self.cluster.admin.list_offsets(asked, isolation_level=isolation)
+            try:
+                return {
+                    (at.topic, at.partition): each.result().offset for at, each in found.items()
+                }
+            except KafkaException:
+                # Who leads has just changed; to ask for all topics makes the client see it.
+                if time.monotonic() > deadline:
+                    raise
+                self.cluster.metadata("finding leaders")
+            else:
+                return {(at.topic, at.partition): end for at, end in ends}
 
     # Readers
 
