@@ -96,8 +96,10 @@ def test_windows_sums_and_duplicates_over_a_restart(bench: Bench, spark: SparkSe
 def test_state_is_right_after_kill_9_and_with_other_cores(
     bench: Bench, run: Callable[..., Running]
 ) -> None:
+    """Exactly once, so that no window may come twice, either."""
     file = bench.write(
-        SOURCE.replace("watermark:", "batch_size: 120\n  watermark:")
+        "guarantee: exactly_once"
+        + SOURCE.replace("watermark:", "batch_size: 120\n  watermark:")
         + """
 transform:
   - name: windows
@@ -119,7 +121,9 @@ sinks:
     assert last.process.wait(WAIT_SECONDS) == 0, "".join(last.lines)
 
     expected = Counter((_five(each["at"]), each["k"]) for each in rows)
-    final = {(start, k): n for start, k, n in counted(bench.values(f"{bench.topic}.windows"))}
+    windows = counted(bench.values(f"{bench.topic}.windows"))
+    final = {(start, k): n for start, k, n in windows}
+    assert len(windows) == len(final)
     # Those that the watermark, ten minutes behind the last row at 03:59, has left behind.
     assert final == {key: n for key, n in expected.items() if key[0] < "03:45"}
     newest = {value["k"]: value["n"] for value in bench.values(f"{bench.topic}.totals")}
