@@ -140,8 +140,6 @@ class World:
                 if time.monotonic() > deadline:
                     raise
                 self.cluster.metadata("finding leaders")
-            else:
-                return {(at.topic, at.partition): end for at, end in ends}
 
     # Readers
 
