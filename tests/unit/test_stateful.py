@@ -1,4 +1,7 @@
-"""What a stream remembers, when it forgets it, what it refuses: each case was tried on Spark."""
+"""What a stream remembers, when it forgets it, and what it refuses.
+
+The cases are tried on Spark's own rules by `tests/spark/test_stream_rules.py`.
+"""
 
 from __future__ import annotations
 
@@ -140,18 +143,18 @@ def test_an_outer_join_needs_bounds(sql: str) -> None:
     assert "stop waiting" in reading(sql).faults[0].message
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        f"SELECT a.id FROM a LEFT JOIN b ON {BETWEEN}",
-        f"SELECT a.id FROM a RIGHT JOIN b ON {BETWEEN}",
-        f"SELECT a.id FROM a FULL JOIN b ON {BETWEEN}",
-        f"SELECT a.id FROM a LEFT SEMI JOIN b ON {BETWEEN}",
-        "SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND b.at <= a.at + INTERVAL 5 MINUTES",
-        "SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at = b.at",
-        f"SELECT x.n FROM ({WINDOWED}) x LEFT JOIN ({WINDOWED}) y ON x.w = y.w",
-    ],
-)
+OUTER_TAKEN = [
+    f"SELECT a.id FROM a LEFT JOIN b ON {BETWEEN}",
+    f"SELECT a.id FROM a RIGHT JOIN b ON {BETWEEN}",
+    f"SELECT a.id FROM a FULL JOIN b ON {BETWEEN}",
+    f"SELECT a.id FROM a LEFT SEMI JOIN b ON {BETWEEN}",
+    "SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND b.at <= a.at + INTERVAL 5 MINUTES",
+    "SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at = b.at",
+    f"SELECT x.n FROM ({WINDOWED}) x LEFT JOIN ({WINDOWED}) y ON x.w = y.w",
+]
+
+
+@pytest.mark.parametrize("sql", OUTER_TAKEN)
 def test_an_outer_join_with_bounds_is_taken(sql: str) -> None:
     assert reading(sql).faults == ()
 
@@ -162,19 +165,19 @@ def test_the_side_that_may_be_missing_needs_the_watermark() -> None:
     assert reading(sql, UNTIMED, TIMED).faults == ()
 
 
-@pytest.mark.parametrize(
-    ("sql", "refused"),
-    [
-        ("SELECT a.id FROM a JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
-        ("SELECT a.id FROM a LEFT JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
-        ("SELECT a.id FROM a LEFT ANTI JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
-        ("SELECT a.id FROM (VALUES (1)) v(id) RIGHT JOIN a ON a.id = v.id", False),
-        ("SELECT a.id FROM a CROSS JOIN range(3) r", False),
-        ("SELECT a.id FROM a RIGHT JOIN (VALUES (1)) v(id) ON a.id = v.id", True),
-        ("SELECT a.id FROM a FULL JOIN (VALUES (1)) v(id) ON a.id = v.id", True),
-        ("SELECT a.id FROM (VALUES (1)) v(id) LEFT JOIN a ON a.id = v.id", True),
-    ],
-)
+FIXED = [
+    ("SELECT a.id FROM a JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
+    ("SELECT a.id FROM a LEFT JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
+    ("SELECT a.id FROM a LEFT ANTI JOIN (VALUES (1)) v(id) ON a.id = v.id", False),
+    ("SELECT a.id FROM (VALUES (1)) v(id) RIGHT JOIN a ON a.id = v.id", False),
+    ("SELECT a.id FROM a CROSS JOIN range(3) r", False),
+    ("SELECT a.id FROM a RIGHT JOIN (VALUES (1)) v(id) ON a.id = v.id", True),
+    ("SELECT a.id FROM a FULL JOIN (VALUES (1)) v(id) ON a.id = v.id", True),
+    ("SELECT a.id FROM (VALUES (1)) v(id) LEFT JOIN a ON a.id = v.id", True),
+]
+
+
+@pytest.mark.parametrize(("sql", "refused"), FIXED)
 def test_a_join_with_rows_of_the_query_keeps_nothing(sql: str, refused: bool) -> None:
     found = untimed(sql)
     assert found.kept == ()
@@ -184,29 +187,32 @@ def test_a_join_with_rows_of_the_query_keeps_nothing(sql: str, refused: bool) ->
 # Refused in every mode
 
 
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        ("SELECT id FROM a ORDER BY id LIMIT 3", "ORDER BY"),
-        ("SELECT id FROM a SORT BY id", "SORT BY"),
-        ("SELECT row_number() OVER (PARTITION BY k ORDER BY at) AS n FROM a", "window function"),
-        ("SELECT count(DISTINCT k) AS n FROM a", "DISTINCT in an aggregate"),
-        ("SELECT id FROM a UNION SELECT id FROM b", "UNION without ALL"),
-        ("SELECT id FROM a INTERSECT SELECT id FROM b", "INTERSECT"),
-        ("SELECT id FROM a EXCEPT ALL SELECT id FROM b", "EXCEPT"),
-        ("SELECT * FROM a PIVOT (count(id) FOR k IN ('x', 'y'))", "PIVOT"),
-        ("SELECT id FROM (SELECT DISTINCT id FROM a)", "DISTINCT inside"),
-        ("SELECT a.id FROM a JOIN b ON a.id > b.id", "equal columns"),
-        ("SELECT a.id FROM a CROSS JOIN b", "equal columns"),
-        (f"SELECT a.id FROM a LEFT ANTI JOIN b ON {BETWEEN}", "ANTI join"),
-        ("SELECT id FROM a WHERE id IN (SELECT id FROM b)", "cannot ask a stream"),
-        ("SELECT id, (SELECT max(id) FROM b) AS m FROM a", "cannot ask a stream"),
-        (
-            "SELECT session_window(at, '1 minute') AS w, count(*) AS n FROM a GROUP BY 1",
-            "the only key",
-        ),
-    ],
-)
+REFUSED = [
+    ("SELECT id FROM a ORDER BY id LIMIT 3", "ORDER BY"),
+    ("SELECT id FROM a SORT BY id", "SORT BY"),
+    ("SELECT row_number() OVER (PARTITION BY k ORDER BY at) AS n FROM a", "window function"),
+    ("SELECT count(DISTINCT k) AS n FROM a", "DISTINCT in an aggregate"),
+    ("SELECT id FROM a INTERSECT SELECT id FROM b", "INTERSECT"),
+    ("SELECT id FROM a EXCEPT ALL SELECT id FROM b", "EXCEPT"),
+    ("SELECT * FROM (SELECT id, k FROM a) PIVOT (count(id) FOR k IN ('x'))", "PIVOT"),
+    (f"SELECT a.id FROM a LEFT ANTI JOIN b ON {BETWEEN}", "ANTI join"),
+    ("SELECT id FROM a WHERE id IN (SELECT id FROM b)", "cannot ask a stream"),
+    ("SELECT id, (SELECT max(id) FROM b) AS m FROM a", "cannot ask a stream"),
+]
+# What Spark lets pass, and then fails for in the first batch, or does otherwise than is meant.
+REFUSED_BY_US = [
+    ("SELECT id FROM a UNION SELECT id FROM b", "UNION without ALL"),
+    ("SELECT id FROM (SELECT DISTINCT id FROM a)", "DISTINCT inside"),
+    ("SELECT a.id FROM a JOIN b ON a.id > b.id", "equal columns"),
+    ("SELECT a.id FROM a CROSS JOIN b", "equal columns"),
+    (
+        "SELECT session_window(at, '1 minute') AS w, count(*) AS n FROM a GROUP BY 1",
+        "the only key",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "words"), [*REFUSED, *REFUSED_BY_US])
 def test_what_spark_would_refuse_is_refused(sql: str, words: str) -> None:
     found = reading(sql).faults
     assert any(words in fault.message for fault in found)
