@@ -75,7 +75,7 @@ def test_what_is_kept_and_when_it_is_written_is_explained(tmp_path: Path) -> Non
         "batches before"
     )
     assert main["state"] == [
-        "output mode append: each row is written once, when it is final",
+        "output mode append, by output_mode (default): each row is written once, when it is final",
         "kept: every `id` seen, until the watermark has passed its time by the delay",
         "kept: one row for each window(at, '1 day'), name, until the watermark has passed its end",
     ]

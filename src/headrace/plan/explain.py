@@ -42,7 +42,7 @@ def explain(
         "pipeline": plan.pipeline.name,
         "mode": str(plan.pipeline.mode),
         "before": [_ensure(stage) for stage in plan.prepare],
-        "queries": [_query(query) for query in plan.queries],
+        "queries": [_query(plan, query) for query in plan.queries],
         "side_by_side": list(_side_by_side(plan, session, partitions or {})),
         "position": list(_position(plan)),
         "promise": [
@@ -61,12 +61,13 @@ def _ensure(stage: EnsureTopic) -> str:
     return f"{action}: {stage.topic} at {stage.bootstrap}{shape} ({stage.purpose})"
 
 
-def _query(query: Query) -> dict[str, Any]:
+def _query(plan: Plan, query: Query) -> dict[str, Any]:
     stages = [
         {"stage": type(stage).__name__, "does": words(stage), "settings": _stage_settings(stage)}
         for stage in query.stages
     ]
-    return {"name": query.name, "stages": stages, "state": list(stateful.told(query))}
+    state = list(stateful.told(plan.pipeline, query))
+    return {"name": query.name, "stages": stages, "state": state}
 
 
 @singledispatch

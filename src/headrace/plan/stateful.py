@@ -297,7 +297,7 @@ def _no_effect(plan: Plan) -> Iterator[Diagnostic]:
             yield Diagnostic("NO_EFFECT", message, span, None, Severity.WARNING)
 
 
-def told(query: Query) -> Iterator[str]:
+def told(pipeline: Pipeline, query: Query) -> Iterator[str]:
     """State and output mode of a query in words; nothing where it keeps nothing."""
     if not query.kept:
         return
@@ -305,7 +305,8 @@ def told(query: Query) -> Iterator[str]:
         OutputMode.APPEND: "each row is written once, when it is final",
         OutputMode.UPDATE: "a row is written whenever a batch has changed it",
     }
-    yield f"output mode {query.output_mode}: {when[query.output_mode]}"
+    mode = pipeline.options.setting("output mode", "output_mode", query.output_mode)
+    yield f"{mode.name} {mode.value}, by {mode.origin}: {when[query.output_mode]}"
     yield from (f"kept: {kept.words}" for kept in query.kept)
 
 
