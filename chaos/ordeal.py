@@ -33,6 +33,8 @@ OPEN_SECONDS = 20.0
 # Batches that a driver may finish beyond the one in which its failpoint should have ended it.
 PATIENCE_BATCHES = 3
 DRAINS = 5
+# How long two drivers have for a slice of records before they get the next.
+MEET_SECONDS = 10.0
 Say = Callable[[str], None]
 
 
@@ -280,8 +282,10 @@ class Ordeal:
         (state / "lock").unlink()
         second = self._start(Life(2, 1000), folder="b")
         second.await_("its start", lambda: bool(second.events("Started")))
-        self._keep_busy(driver)
-        wait_until(lambda: not (second.alive and driver.alive), WAIT_SECONDS)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while driver.alive and second.alive and time.monotonic() < deadline:
+            self._world.feeder.feed(self._slice)  # only at work do they meet
+            wait_until(lambda: not (driver.alive and second.alive), MEET_SECONDS)
         for each, name in ((driver, "first"), (second, "second")):
             if not each.alive:
                 self.tally.gave_up.append(f"two drivers, the {name}: {each.last_words()}")
