@@ -1,4 +1,4 @@
-"""Write docs/reference anew from the code: options, JSON Schema, errors and commands.
+"""Write docs/reference anew from the code: options, promises, JSON Schema, errors and commands.
 
 `make docs` calls it; `--check` only says which files are not what they would be.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer.main
 
-from headrace import errors
+from headrace import errors, load
 from headrace.cli.main import command_table
 from headrace.errors import HeadraceError
 from headrace.frontend.json_schema import pipeline_schema
@@ -44,6 +45,7 @@ def main() -> int:
 def pages() -> dict[Path, str]:
     return {
         REFERENCE / "options.md": _page("Options of pipeline files", _options()),
+        REFERENCE / "promises.md": _page("What is promised", _promises()),
         REFERENCE / "errors.md": _page("Errors and exit codes", _errors()),
         REFERENCE / "commands.md": _page("Commands", _commands()),
         REFERENCE / "pipeline.schema.json": json.dumps(pipeline_schema(), indent=2) + "\n",
@@ -116,6 +118,58 @@ def _value(value: Any) -> str:
     if value in (None, (), {}):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+# Promises
+
+# The least that a definition needs beside its required options, which have examples.
+_NEEDED: dict[str, dict[str, Any]] = {
+    "kafka": {"topic": "orders", "schema": "id BIGINT"},
+    "files": {"format": "json", "schema": "id BIGINT"},
+    "log": {"format": "json", "schema": "id BIGINT"},
+    "jdbc": {"table": "orders"},
+    "impulse": {"count": 1000},
+}
+
+
+def _promises() -> Iterator[str]:
+    yield ""
+    yield "What a pipeline of one source, one row-wise step and one sink is promised with"
+    yield "`guarantee: exactly_once`, as the planner answers it; `headrace explain` tells it of any"
+    yield "pipeline. Where it says *refused*, the pipeline runs with `at_least_once` and loses"
+    yield "nothing. [guarantees](../guarantees.md) explains the words."
+    for mode in ("stream", "batch"):
+        yield ""
+        yield f"## As a {mode}"
+        heads = ("source", *(f"into {sink}" for sink in SINKS))
+        rows = ((source, *(_promise(mode, source, sink) for sink in SINKS)) for source in SOURCES)
+        yield from _table(heads, rows)
+
+
+def _promise(mode: str, source: str, sink: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pipeline.yaml"
+        file.write_text(json.dumps(_definition(mode, source, sink)))
+        definition = load(file)
+        if any(fault.code == "CANNOT_KEEP" for fault in definition.check()):
+            return "refused"
+        because = definition.plan.promises[0].because
+    way = because.split(":")[0]
+    return f"exactly once, {way}" if way.startswith("by ") else "exactly once"
+
+
+def _definition(mode: str, source: str, sink: str) -> dict[str, Any]:
+    """YAML holds JSON."""
+    read: dict[str, Any] = {"connector_type": source, **_examples(SOURCES[source].SPEC)}
+    read.update(_NEEDED.get(source, {}))
+    written: dict[str, Any] = {"connector_type": sink, **_examples(SINKS[sink].SPEC)}
+    if sink == "kafka":
+        written["bootstrap_server"] = read.get("bootstrap_server", "localhost:9092")
+    return {"mode": mode, "guarantee": "exactly_once", "source": read, "sink": written}
+
+
+def _examples(spec: Spec) -> dict[str, Any]:
+    return {option.name: option.example for option in spec.options if option.required}
 
 
 # Errors

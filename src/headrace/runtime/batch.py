@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
-from headrace.errors import HeadraceError, TransactionTooLarge
+from headrace.errors import DefinitionError, HeadraceError, TransactionTooLarge
 from headrace.model.offsets import Offsets, Range
 from headrace.plan.promises import RATE
 from headrace.plan.stages import Plan, Query
@@ -87,6 +87,11 @@ class BatchRun:
         self._warn("a batch ends by itself; it is not stopped half-way")
 
     def run(self) -> None:
+        if not self._commit and any(query.way for query in self._plan.queries):
+            raise DefinitionError(
+                "with --no-commit a later run writes the same again, which is not exactly once",
+                hint="use `headrace preview`, or `guarantee: at_least_once`",
+            )
         stored = self._reset(self._recovered(self._store.read()))  # 1
         ranges = {  # 2
             source.name: self._find(source, stored.get(source.name, {}))
@@ -209,9 +214,16 @@ class BatchRun:
                 begun=again,
                 cut_off=again,
                 keeps=self._new_here and not told,
+                lives=None if told else self._lives(entry),
             )
             self._refuse_too_large(query, note)
             self._ledgers.claim(query, standing, starts)
+
+    def _lives(self, entry: Entry) -> frozenset[str] | None:
+        """Those of entries that this state has made; a state that is new cannot know them."""
+        if self._new_here or self._entry is None:
+            return None
+        return frozenset({entry.life, self._entry.life})
 
     def _refuse_too_large(self, query: Query, note: Note) -> None:
         """How much one transaction would take is known only now."""

@@ -297,7 +297,7 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
         _analysis,
     ),
     _rule(
-        r"Python worker (exited unexpectedly \(crashed\)|failed to connect back|process terminated)",
+        r"Python worker (exited unexpectedly \(crashed\)|failed to connect back)",
         lambda m, action, _s: WorkerLost(action, m.group(1)),
     ),
     _rule(

@@ -19,16 +19,24 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from headrace.admin import limits, topics
 from headrace.admin.client import Clusters
-from headrace.errors import LedgerInUse, LedgerMissing, StateIsOld, StateLost, TopicMadeAgain
+from headrace.errors import (
+    LedgerInUse,
+    LedgerMissing,
+    StateIsOld,
+    StateLost,
+    TakenOver,
+    TopicMadeAgain,
+)
 from headrace.model.offsets import Offsets
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import books, failpoints, failures
 from headrace.runtime.books import Book
-from headrace.runtime.state import PipelineState
+from headrace.runtime.state import Claims, PipelineState
 from headrace.sinks import kafka_once, kafka_transactions
 from headrace.sinks.kafka_transactions import Entry, Place, Work
 from headrace.sinks.writer import Once, Way
@@ -47,7 +55,8 @@ class Standing:
     `life` says which entries count, `generation` to which state it belongs. `stands` is where the
     source is by the batches that are done, `planned` the number of the last that was begun.
     `begun`: there have been batches. `cut_off`: one may be written and not done. `keeps`: entries
-    of another life tell what is done all the same, as this state is new.
+    of another life tell what is done all the same. `lives` are those that entries can have if no
+    other state of the pipeline has been here; None where any is right, as this state is new.
     """
 
     life: str
@@ -57,6 +66,7 @@ class Standing:
     begun: bool = False
     cut_off: bool = False
     keeps: bool = False
+    lives: frozenset[str] | None = None
 
 
 @dataclass
@@ -76,13 +86,30 @@ class Ledgers:
     def __init__(
         self, plan: Plan, state: PipelineState, clusters: Clusters, warn: Callable[[str], None]
     ) -> None:
+        self._plan = plan
         self._pipeline = plan.pipeline.name
         self._state = state
         self._clusters = clusters
         self._warn = warn
-        self._owner = uuid.uuid4().hex
+        self._identity = uuid.uuid4().hex
         self._moving = threading.Lock()
         self._held: dict[tuple[str, Place], _Held] = {}
+
+    @cached_property
+    def owner(self) -> str:
+        """Greater than every owner before. Of two that begin at once, each greater than what it has
+        seen, the one with the greater name wins.
+        """
+        terms = [
+            int(entry.owner.split("-")[0])
+            for query in self._plan.queries
+            for book in books.of(query, self._pipeline)
+            for entry in self._entries(book, query, self._places(book, query)).values()
+        ]
+        return f"{max(terms, default=0) + 1:08d}-{self._identity}"
+
+    def _places(self, book: Book, query: Query) -> list[Place]:
+        return self.partitions(query) if query.way is Way.LINEAGE else [_whole(book)]
 
     def lost(self, query: Query, generation: str) -> Offsets | None:
         """How far another life has come with a query whose state is new; None if there was none.
@@ -90,11 +117,10 @@ class Ledgers:
         Where its ledgers differ, the least counts: each sink passes over what it has.
         """
         found: dict[Place, int] = {}
-        places = self.partitions(query)
         for book in books.of(query, self._pipeline):
+            places = self._places(book, query)
             ids = self._topic_ids(book, places)
-            asked = places if query.way is Way.LINEAGE else [_whole(book)]
-            for place, entry in self._entries(book, query, asked).items():
+            for place, entry in self._entries(book, query, places).items():
                 # An entry about a topic that is gone says nothing about its successor.
                 if entry.life == generation or entry.topic_id != ids.get(place[0]):
                     continue
@@ -118,13 +144,15 @@ class Ledgers:
         if query.way is None:
             return
         wanted = list(places)
-        self._refuse_new_topics(query, standing)
+        claims = self._refuse_new_topics(query, standing)
         for book in books.of(query, self._pipeline):
             keys = wanted if query.way is Way.LINEAGE else [_whole(book)]
             missing = [key for key in keys if not self._has(book, key, standing.life)]
             ids = self._topic_ids(book, keys)
-            work = book.work(Once(query.way, standing.life, self._owner, topic_ids=ids))
+            work = book.work(Once(query.way, standing.life, self.owner, topic_ids=ids))
             self._take(query, book, work, standing, missing)
+        if not claims.done:
+            self._state.note_claims(query.name, replace(claims, done=True))
         failpoints.reach("eos.claimed")
 
     def once(
@@ -135,7 +163,7 @@ class Ledgers:
             return None
         dies_at, dies_with = failpoints.fuse()
         ids = {held.place[0]: held.work.topic_ids[held.place[0]] for held in self._held.values()}
-        return Once(query.way, life, self._owner, number, starts, ends, ids, dies_at, dies_with)
+        return Once(query.way, life, self.owner, number, starts, ends, ids, dies_at, dies_with)
 
     def unclaimed(self, query: Query, life: str, places: Iterable[Place]) -> list[Place]:
         """The partitions, by lineage, that some ledger of a query has no entry of yet."""
@@ -199,7 +227,7 @@ class Ledgers:
 
     def _entries(self, book: Book, query: Query, places: list[Place]) -> Mapping[Place, Entry]:
         assert query.way is not None
-        work = book.work(Once(query.way, "", self._owner))
+        work = book.work(Once(query.way, "", ""))
         try:
             return kafka_transactions.entries(work, places)
         except Exception as error:
@@ -211,15 +239,18 @@ class Ledgers:
         cluster = self._clusters.at(book.bootstrap)
         return {name: topics.describe(cluster, name).id for name in {topic for topic, _ in places}}
 
-    def _refuse_new_topics(self, query: Query, standing: Standing) -> None:
+    def _refuse_new_topics(self, query: Query, standing: Standing) -> Claims:
         """Refuse topics that were deleted and made again since this state has seen them."""
-        known = self._state.topics(query.name, standing.generation)
+        before = self._state.claims(query.name, standing.generation)
         now = dict(self._used_topics(query))
         for name, (identity, purpose) in now.items():
-            if known.get(name, identity) != identity:
+            if before.topics.get(name, identity) != identity:
                 raise TopicMadeAgain(name.split(" ")[0], purpose, str(self._state.folder))
         seen = {name: identity for name, (identity, _) in now.items()}
-        self._state.note_topics(query.name, standing.generation, {**known, **seen})
+        after = replace(before, topics={**before.topics, **seen})
+        if after != before:
+            self._state.note_claims(query.name, after)
+        return after
 
     def _used_topics(self, query: Query) -> Iterator[tuple[str, tuple[str, str]]]:
         """Each with its id and what it is for; its name here also tells the cluster."""
@@ -262,6 +293,7 @@ class _Judge:
         if found is None:
             self._refuse_doubt(place, stand is not None)
             return self.work.entry(place, stand or 0)
+        self._refuse_others(found)
         if found.topic_id != self.work.topic_ids[place[0]]:
             return self.work.entry(place, stand or 0)  # about a topic that is gone
         if found.life != self.standing.life:
@@ -285,6 +317,7 @@ class _Judge:
         if found is None:
             self._refuse_doubt(place, True)
             return self.work.entry(place, planned + 1)
+        self._refuse_others(found)
         if found.life != self.standing.life:
             return self.work.entry(place, 0)
         if found.offset > planned + 1:
@@ -292,6 +325,14 @@ class _Judge:
             sink, newest = self.book.ledger.sink, found.offset - 1
             raise StateIsOld(sink, target, newest, planned, self.folder)
         return self.work.entry(place, found.offset)
+
+    def _refuse_others(self, found: Entry) -> None:
+        """Refuse what a later run has, or what another state of the pipeline has written."""
+        if found.owner > self.work.owner:
+            raise TakenOver(self.book.ledger.sink, self.book.group)
+        lives = self.standing.lives
+        if lives is not None and found.life not in lives:
+            raise StateLost(self.book.ledger.sink, self.book.group, self.folder)
 
     def _refuse_doubt(self, place: Place, known: bool) -> None:
         """A missing entry is harmless unless a batch was cut off that it would tell about."""

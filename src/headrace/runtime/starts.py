@@ -88,6 +88,7 @@ class Starts:
         """What is known of the query's batches, to hold its ledgers against."""
         checkpoint, begun = Checkpoint(self.checkpoint(query)), self._resets.begun.get(query.name)
         life = self.generation(query)
+        claimed = self._state.claims(query.name, life).done
         return Standing(
             life,
             life,
@@ -96,6 +97,7 @@ class Starts:
             checkpoint.begun,
             checkpoint.cut_off,
             keeps=begun is not None and begun.resumed,
+            lives=frozenset({life}) if claimed else None,
         )
 
     def offsets(self, query: Query) -> Mapping[str, Offsets]:

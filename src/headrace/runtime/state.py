@@ -4,7 +4,7 @@ generation         a random name, made with the folder; ids of an earlier life d
 lock               held while a process runs the pipeline, and holds that process's id
 checkpoint/NAME    Spark's checkpoint of one query of a stream; begun anew, NAME@ID
 resets.json        which `offset` options have been followed, and what has begun anew by them
-topics.json        the ids of topics that are read and written exactly once
+claims.json        which ledgers have been claimed, and the ids of the topics then
 losses.jsonl       records that were gone before they were read, and passed over
 offsets            the Delta table of a batch pipeline's positions, unless it names another
 journal.json       the latest run of a batch, kept before it writes anything
@@ -50,6 +50,15 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Claims:
+    """Of one query: the ids of its topics by their names, and whether all entries were claimed."""
+
+    generation: str
+    topics: Mapping[str, str] = field(default_factory=dict)
+    done: bool = False
+
+
+@dataclass(frozen=True)
 class PipelineState:
     folder: Path
 
@@ -76,19 +85,19 @@ class PipelineState:
     def resets(self) -> Path:
         return self.folder / "resets.json"
 
-    def topics(self, query: str, generation: str) -> dict[str, str]:
-        """The ids of topics that a query of this generation has used, by their names."""
-        told = self._topics().get(query)
-        return dict(told["ids"]) if told and told["generation"] == generation else {}
+    def claims(self, query: str, generation: str) -> Claims:
+        """What a query of this generation knows of its ledgers."""
+        told = self._claims().get(query)
+        return Claims(**told) if told and told["generation"] == generation else Claims(generation)
 
-    def note_topics(self, query: str, generation: str, ids: Mapping[str, str]) -> None:
-        told = {**self._topics(), query: {"generation": generation, "ids": dict(ids)}}
-        new = self.folder / "topics.json.new"
+    def note_claims(self, query: str, claims: Claims) -> None:
+        told = {**self._claims(), query: asdict(claims)}
+        new = self.folder / "claims.json.new"
         new.write_text(json.dumps(told, indent=2))
-        new.replace(self.folder / "topics.json")
+        new.replace(self.folder / "claims.json")
 
-    def _topics(self) -> dict[str, Any]:
-        file = self.folder / "topics.json"
+    def _claims(self) -> dict[str, Any]:
+        file = self.folder / "claims.json"
         return dict(json.loads(file.read_text())) if file.exists() else {}
 
     def note_loss(self, source: str, lost: str) -> None:

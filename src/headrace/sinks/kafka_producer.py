@@ -100,7 +100,9 @@ class Outbox:
 
     def finish(self) -> int:
         """Wait for the last acknowledgement; how many messages were written."""
-        while self._producer.flush(_POLL_SECONDS):
+        # Not `flush`, which ends in an error of Python's own once the producer is shut out.
+        while len(self._producer):
+            self._producer.poll(_POLL_SECONDS)
             self._raise_failure()
         self._raise_failure()
         return self._sent

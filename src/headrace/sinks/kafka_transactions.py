@@ -10,8 +10,11 @@ transaction that writes the messages, so that it always tells what has been writ
     5. commit    both become visible together
 
 A crash before 5 leaves nothing behind, one after 5 leaves everything. Whoever does the same work
-again begins at 1. `by_lineage` and `by_batch` are the two ways to write a batch; what runs on the
-executors needs no Headrace there, so nothing here may use other parts of it than `kafka_producer`.
+again begins at 1, and so does every transaction: a commit that was sent twice and arrives late must
+find an epoch that is over.
+
+`by_lineage` and `by_batch` are the two ways to write a batch. What runs on the executors needs no
+Headrace there, so nothing here may use other parts of it than `kafka_producer`.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from headrace.formats.carried import COLUMN
@@ -50,7 +52,6 @@ _CALL_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 # A transaction that has used up this part of its time is committed before the range is at its end.
 _SHARE = 4
-_MOST_KEPT = 8
 # librdkafka tells of being shut out on stderr, whatever its log level is.
 _SILENT = logging.Logger("headrace.silent", logging.CRITICAL + 1)
 
@@ -60,7 +61,8 @@ class Entry:
     """What a ledger says of one place: everything below `offset` is done.
 
     `life` tells which offsets can be compared: with another one, an entry says nothing about the
-    work in hand. `owner` is the run that wrote it, `topic_id` the id of the place's topic then.
+    work in hand. `owner` is the run that wrote it; of two owners the greater one has come later.
+    `topic_id` is the id of the place's topic then.
     """
 
     offset: int
@@ -153,10 +155,10 @@ class NotCommitted(Exception):
         self.reason = reason
 
 
-class Transactions:
-    """One transactional id and the entry that it moves, one transaction after the other.
+class Transaction:
+    """One transaction of one transactional id, which moves the entry at `place`.
 
-    To make one is step 1. `place` is the topic and partition of the entry.
+    To make one is step 1; it begins with the first rows that are sent, or when it is committed.
     """
 
     def __init__(self, work: Work, place: Place, transactional_id: str) -> None:
@@ -165,7 +167,6 @@ class Transactions:
         self._work = work
         self._place = place
         self._began: float | None = None
-        self.entry: Entry | None = None
         asked = {**_connection(work.config), "group.id": work.ledger.group}
         self._reader = Consumer({**asked, "isolation.level": "read_committed"}, logger=_SILENT)
         self._group = self._reader.consumer_group_metadata()
@@ -192,13 +193,14 @@ class Transactions:
         return None if found.offset == OFFSET_INVALID else _parsed(self._work, found)
 
     def own(self) -> Entry:
-        """Step 2 of a task: the entry, which must be there and be of this run."""
+        """Step 2 of a task: the entry, which must be there and made for this work."""
         found = self.read()
         if found is None:
             raise NotCommitted("missing", self._work, self._place)
         if found.owner != self._work.owner:
             raise NotCommitted("taken_over", self._work, self._place)
-        self.entry = found
+        if found.life != self._work.life:
+            raise NotCommitted("fenced", self._work, self._place)
         return found
 
     def send(self, batch: pa.RecordBatch) -> None:
@@ -226,24 +228,7 @@ class Transactions:
         reach("eos.offsets")
         self._insist(self._producer.commit_transaction)  # 5
         reach("eos.committed")
-        self._began, self.entry = None, entry
-
-    def resume(self, work: Work) -> bool:
-        """Whether this can go on with other work, as nobody has taken the id since the last commit.
-
-        A producer at rest does not know it. So it asks, by moving the entry to where it is; True
-        leaves that transaction open. False is its end.
-        """
-        assert self.entry is not None
-        try:
-            if self._work.owner == work.owner:
-                self._work = work
-                self._move(self.entry)
-                return True
-        except NotCommitted:
-            self.abort()
-        self.close()
-        return False
+        self._began = None
 
     def abort(self) -> None:
         """Give up what is open, so that no reader waits for it; the next owner would do it, too."""
@@ -367,22 +352,22 @@ def claim(
 
     `of` is the source's partition that the entry is about, or None for one of a whole sink.
     """
-    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    transaction = Transaction(work, place, work.ledger.transactional_id(of))
     try:
-        entry = decide(transactions.read())
-        transactions.commit(entry)
+        entry = decide(transaction.read())
+        transaction.commit(entry)
     finally:
-        transactions.close()
+        transaction.close()
     return entry
 
 
 def renew(work: Work, place: Place, of: Place | None) -> None:
     """Write an entry of this run as it is: brokers forget what has not been written for long."""
-    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    transaction = Transaction(work, place, work.ledger.transactional_id(of))
     try:
-        transactions.commit(transactions.own())
+        transaction.commit(transaction.own())
     finally:
-        transactions.close()
+        transaction.close()
 
 
 def entries(work: Work, places: Iterable[Place]) -> dict[Place, Entry]:
@@ -412,17 +397,12 @@ def _parsed(work: Work, found: TopicPartition) -> Entry:
 
 def advance(work: Work, place: Place, of: Place | None, end: int) -> None:
     """What a task does whose work has nothing to write: the entry moves to `end`."""
-    transactions = Transactions(work, place, work.ledger.transactional_id(of))
+    transaction = Transaction(work, place, work.ledger.transactional_id(of))
     try:
-        if _covered(work, transactions.own()) < end:
-            transactions.commit(work.entry(place, end))
+        if transaction.own().offset < end:
+            transaction.commit(work.entry(place, end))
     finally:
-        transactions.close()
-
-
-def _covered(work: Work, entry: Entry) -> int:
-    """Up to where the entry says that the work in hand is done."""
-    return entry.offset if entry.life == work.life else 0
+        transaction.close()
 
 
 # By lineage: one transaction, or several one after the other, for each partition of the source.
@@ -484,11 +464,24 @@ class RangeWriter:
         self._work = work
         self._place = place
         self._end = end
-        self._transactions = _opened(work, place)
-        assert self._transactions.entry is not None
-        self._covered = _covered(work, self._transactions.entry)
         self._last = -1
         self._sent = 0
+        self._transaction, self._covered = self._open()
+
+    def _open(self) -> tuple[Transaction, int]:
+        """Steps 1 and 2: a transaction, and up to where the range is done."""
+        reach = self._work.fuse.reach
+        reach("eos.begin")
+        identity = self._work.ledger.transactional_id(self._place)
+        transaction = Transaction(self._work, self._place, identity)  # 1
+        try:
+            reach("eos.initiated")
+            entry = transaction.own()  # 2
+            reach("eos.ledger")
+        except BaseException:
+            transaction.close()
+            raise
+        return transaction, entry.offset
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Step 3 for some rows, without those that are done."""
@@ -497,7 +490,7 @@ class RangeWriter:
         rows, offsets = batch.slice(done), offsets[done:]
         if not len(offsets):
             return
-        if self._transactions.due:
+        if self._transaction.due:
             rows = self._cut(rows, offsets)
         self._send(rows)
         self._last = int(offsets[-1])
@@ -505,15 +498,13 @@ class RangeWriter:
 
     def finish(self) -> pa.RecordBatch:
         if self._covered < self._end:
-            self._transactions.commit(self._work.entry(self._place, self._end))
-        else:
-            self._transactions.abort()  # all of it was done before
-        _keep(self._work, self._place, self._transactions)
+            self._transaction.commit(self._work.entry(self._place, self._end))
+        self._transaction.close()
         return _report(self._place, self._sent)
 
     def abort(self) -> None:
-        self._transactions.abort()
-        self._transactions.close()
+        self._transaction.abort()
+        self._transaction.close()
 
     def _offsets(self, batch: pa.RecordBatch) -> Any:
         """The records that the rows come from: of one partition, and never a smaller one again."""
@@ -536,12 +527,14 @@ class RangeWriter:
         if first == 0 and last == self._last:
             return rows  # rows of this record have been sent already
         self._send(rows.slice(0, first))
-        self._transactions.commit(self._work.entry(self._place, last))
+        self._transaction.commit(self._work.entry(self._place, last))
+        self._transaction.close()
+        self._transaction, self._covered = self._open()
         return rows.slice(first)
 
     def _send(self, rows: pa.RecordBatch) -> None:
         if rows.num_rows:
-            self._transactions.send(rows)
+            self._transaction.send(rows)
             self._sent += rows.num_rows
 
 
@@ -571,24 +564,24 @@ def _deliver_whole(
 ) -> Iterator[pa.RecordBatch]:
     reach = work.fuse.reach
     reach("eos.begin")
-    transactions = Transactions(work, place, work.ledger.transactional_id())  # 1
+    transaction = Transaction(work, place, work.ledger.transactional_id())  # 1
     try:
         reach("eos.initiated")
-        done = _covered(work, transactions.own()) > number  # 2
+        done = transaction.own().offset > number  # 2
         reach("eos.ledger")
         sent = 0
         for batch in batches:
             if batch.num_rows and not done:
-                transactions.send(batch)  # 3
+                transaction.send(batch)  # 3
                 sent += batch.num_rows
                 reach("eos.producing")
         if not done:
-            transactions.commit(work.entry(place, number + 1))  # 4, 5
+            transaction.commit(work.entry(place, number + 1))  # 4, 5
     except BaseException:
-        transactions.abort()
+        transaction.abort()
         raise
     finally:
-        transactions.close()
+        transaction.close()
     yield _report(place, sent)
 
 
@@ -614,40 +607,3 @@ def _report(place: Place, sent: int) -> pa.RecordBatch:
     kinds = pa.schema({"topic": pa.string(), "partition": pa.int32(), "sent": pa.int64()})
     columns = {"topic": [place[0]], "partition": [place[1]], "sent": [sent]}
     return pa.RecordBatch.from_pydict(columns, schema=kinds)
-
-
-# A producer is kept for the next task with the same id in the same worker. That is sound: nobody
-# can move the entry without taking the id first, and then the producer that is kept is shut out.
-
-
-def _opened(work: Work, place: Place) -> Transactions:
-    """Steps 1 and 2, or a producer for which they hold."""
-    reach = work.fuse.reach
-    reach("eos.begin")
-    kept = _kept().pop(work.ledger.transactional_id(place), None)
-    if kept is not None and kept.resume(work):
-        return kept
-    transactions = Transactions(work, place, work.ledger.transactional_id(place))  # 1
-    try:
-        reach("eos.initiated")
-        transactions.own()  # 2
-        reach("eos.ledger")
-    except BaseException:
-        transactions.close()
-        raise
-    return transactions
-
-
-def _keep(work: Work, place: Place, transactions: Transactions) -> None:
-    kept = _kept()
-    kept[work.ledger.transactional_id(place)] = transactions
-    while len(kept) > _MOST_KEPT:
-        kept.pop(next(iter(kept))).close()
-
-
-def _kept() -> dict[str, Transactions]:
-    """By transactional id; each task has this module anew, so they are kept where all find them."""
-    name = "_headrace_transactions"
-    holder = sys.modules.setdefault(name, ModuleType(name))
-    found: dict[str, Transactions] = holder.__dict__.setdefault("kept", {})
-    return found
