@@ -104,7 +104,7 @@ def test_a_worker_that_dies_at_any_step_leaves_nothing_half_done(
     bench: Bench, spark: SparkSession, text: str
 ) -> None:
     """At each step of a task in turn its worker dies, and the stream does the batch again."""
-    wanted = text.replace("MODE", "stream").replace("earliest", "earliest\n  batch_size: 20")
+    wanted = text.replace("MODE", "stream").replace("earliest", "earliest\n  batch_size: 100")
     bench.produce([*_rows(*range(200)), *["broken"] * 5])
     left = list(IN_TASKS)
     reasons: list[str] = []

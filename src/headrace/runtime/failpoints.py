@@ -4,8 +4,8 @@
 the second time; tests arm a point in their own process with `headrace.testing.crash_at`. Unarmed,
 reaching a point costs one comparison. Each point stands after the step that it is named after.
 
-The points of `IN_TASKS` are in Spark's Python workers. They count batches, and end the worker and
-the process that runs the pipeline; `eos.ledger:2@worker` ends the worker alone.
+The points of `IN_TASKS` are in Spark's Python workers. They are armed from the N-th batch on, and
+end the worker and the process that runs the pipeline; `eos.ledger:2@worker` ends one worker alone.
 """
 
 from __future__ import annotations
@@ -80,9 +80,15 @@ def fuse() -> tuple[str | None, int | None]:
     if _armed is None or _armed.point not in IN_TASKS:
         return None, None
     _armed.times -= 1
-    if _armed.times != 0:
+    if _armed.times > 0:
         return None, None
     return _armed.point, None if _armed.worker_only else os.getpid()
+
+
+def worker_died() -> None:
+    """A point in a task has had its victim; the batch that is done again must not lose another."""
+    if _armed is not None and _armed.point in IN_TASKS:
+        arm(None)
 
 
 def arm(armed: Armed | None) -> None:

@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.admin.client import Clusters
-from headrace.errors import DataLoss, HeadraceError
+from headrace.errors import DataLoss, HeadraceError, WorkerLost
 from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
-from headrace.runtime import failures, old_state, rows, writing
+from headrace.runtime import failpoints, failures, old_state, rows, writing
 from headrace.runtime.checkpoints import Checkpoint, lowest
 from headrace.runtime.ledgers import Ledgers
 from headrace.runtime.patience import Patience
@@ -282,6 +282,8 @@ class StreamRun:
             return None
         servers = self._plan.pipeline.bootstrap or ""
         known = failures.translate(error, f"running {self._plan.pipeline.name}", servers)
+        if isinstance(known, WorkerLost):
+            failpoints.worker_died()
         return self._named(known) if isinstance(known, DataLoss) else known
 
     def _named(self, loss: DataLoss) -> HeadraceError:
