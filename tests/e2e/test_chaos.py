@@ -1,4 +1,4 @@
-"""`make chaos` in short: the crashes that tell most, a zombie, two drivers; and the control."""
+"""`make chaos` in short: the crashes that tell most and a zombie; and the control."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def test_each_record_is_seen_once_and_in_order_whatever_is_killed(tmp_path: Path
             trouble=Trouble.ZOMBIE,
             kill=Kill(Victim.ALL, batches=1, delay=0.3),
         ),
-        Life(2, 500, trouble=Trouble.TWO_DRIVERS, kill=Kill(Victim.DRIVER, 0, delay=0.5)),
     ]
     found = result(tmp_path, lives, Sink.HEADRACE)
     assert [check for check in found.checks if check.found] == []
-    assert found.kills == 2
+    assert found.kills == 1
     assert found.aborted > 0, "no transaction was cut off, so that nothing was proved"
 
 
