@@ -183,6 +183,9 @@ def _position(plan: Plan) -> Iterator[str]:
             yield f"`{source.name}`: {source.reset_in_words}"
         if source.group is not None:
             yield f"`{source.name}`: shown to Kafka's tools as group {source.group}"
+    for query in plan.queries:
+        for sink in query.kafka_sinks if query.way is not None else ():
+            yield f"`{sink.name}`: what is written is noted in the group {sink.ledger.group}"
 
 
 def _first(source: SourceReader, mode: Mode) -> str:

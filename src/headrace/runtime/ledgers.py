@@ -209,7 +209,7 @@ class Ledgers:
         self, query: Query, book: Book, work: Work, standing: Standing, places: list[Place]
     ) -> None:
         assert query.way is not None
-        judge = _Judge(book, work, standing, str(self._state.folder), self._warn)
+        judge = Judge(book, work, standing, str(self._state.folder), self._warn)
         way = query.way
 
         def take(place: Place) -> None:
@@ -279,7 +279,7 @@ def _whole(book: Book) -> Place:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class Judge:
     """What becomes of an entry that a run takes, by what it says and what the state knows."""
 
     book: Book
@@ -316,7 +316,7 @@ class _Judge:
         planned = self.standing.planned
         if found is None:
             self._refuse_doubt(place, True)
-            return self.work.entry(place, planned + 1)
+            return self.work.entry(place, planned + 1 if self.standing.begun else 0)
         self._refuse_others(found)
         if found.life != self.standing.life:
             return self.work.entry(place, 0)

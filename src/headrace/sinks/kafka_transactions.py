@@ -276,7 +276,7 @@ class Transaction:
 
     def _failed(self, error: KafkaError) -> NotCommitted:
         """Why: who has shut this producer out, if somebody has, is told by the entry."""
-        if not error.fatal() and error.code() not in _over():
+        if error.code() not in _over():
             self.abort()
             return self._refused(error)
         expired = self._age > self._work.timeout_ms / 1000
@@ -325,6 +325,7 @@ def _over() -> set[int]:
     from confluent_kafka import KafkaError
 
     return {
+        KafkaError._FATAL,
         KafkaError._FENCED,
         KafkaError._STATE,
         KafkaError._PURGE_QUEUE,
