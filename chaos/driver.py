@@ -71,6 +71,10 @@ class Driver:
         return len(self.events("BatchDone"))
 
     @property
+    def records(self) -> int:
+        return sum(event["records"] for event in self.events("BatchDone"))
+
+    @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
