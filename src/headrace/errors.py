@@ -538,7 +538,7 @@ class TopicMadeAgain(OutsideError):
         super().__init__(
             f"topic {topic}, {purpose}, is not the one that it was: it was deleted and made again, "
             "so positions and what was written no longer mean anything",
-            f"to begin anew with the new topic, remove {folder}",
+            f"to begin anew, remove {folder} and say by `offset:` in the source where",
         )
 
 

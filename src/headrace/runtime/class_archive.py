@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SECONDS = 300
+_MOST = 3  # of some 200 MB each
 _NOWHERE = "127.0.0.1:1"
 
 
@@ -64,7 +65,15 @@ def make() -> Path | None:
             )
         if new.exists():
             new.replace(file)
+    _forget_old(file.parent)
     return file if file.exists() else None
+
+
+def _forget_old(folder: Path) -> None:
+    """Archives of other Pythons and versions; a JVM that has mapped one keeps it."""
+    files = sorted(folder.glob("spark-*.jsa"), key=lambda each: each.stat().st_mtime, reverse=True)
+    for file in files[_MOST:]:
+        file.unlink(missing_ok=True)
 
 
 def _exercise(spark: SparkSession, folder: Path) -> None:

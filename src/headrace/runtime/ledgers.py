@@ -92,8 +92,11 @@ class Ledgers:
         self._clusters = clusters
         self._warn = warn
         self._identity = uuid.uuid4().hex
-        self._moving = threading.Lock()
         self._held: dict[tuple[str, Place], _Held] = {}
+        self._renew_after: dict[str, float] = {}
+        # Batches of several queries may be written at once; nothing is renewed meanwhile.
+        self._moves = threading.Lock()
+        self._moving = 0
 
     @cached_property
     def owner(self) -> str:
@@ -175,31 +178,39 @@ class Ledgers:
     @contextmanager
     def moving(self) -> Iterator[None]:
         """While a batch is written, nothing is renewed."""
-        with self._moving:
+        with self._moves:
+            self._moving += 1
+        try:
             yield
+        finally:
+            with self._moves:
+                self._moving -= 1
 
     def renew(self) -> None:
         """Write old entries again, unless a batch is being written; cheap where none is old."""
         now = time.monotonic()
-        old = [key for key, held in self._held.items() if now - held.since > self._patience(held)]
-        if not old or not self._moving.acquire(blocking=False):
+        old = [held for held in self._held.values() if now - held.since > self._patience(held, now)]
+        if not old:
             return
-        try:
-            for key in old:
-                held = self._held[key]
+        with self._moves:  # a batch that begins now waits for it
+            if self._moving:
+                return
+            for held in old:
                 of = held.place if held.way is Way.LINEAGE else None
-                kafka_transactions.renew(held.work, held.place, of)
+                try:
+                    kafka_transactions.renew(held.work, held.place, of)
+                except Exception as error:
+                    action = f"renewing the ledger {held.work.ledger.group}"
+                    raise failures.translate(error, action, held.bootstrap) from error
                 held.since = now
-        except Exception as error:
-            raise failures.translate(error, "renewing the ledger", "") from error
-        finally:
-            self._moving.release()
 
-    def _patience(self, held: _Held) -> float:
-        if time.monotonic() - held.since < YOUNG_SECONDS:
+    def _patience(self, held: _Held, now: float) -> float:
+        if now - held.since < YOUNG_SECONDS:
             return RENEW_SECONDS
-        cluster = self._clusters.at(held.bootstrap)
-        return min(RENEW_SECONDS, limits.offsets_retention_minutes(cluster) * 60 / 4)
+        if held.bootstrap not in self._renew_after:
+            kept = limits.offsets_retention_minutes(self._clusters.at(held.bootstrap)) * 60
+            self._renew_after[held.bootstrap] = min(RENEW_SECONDS, kept / 4)
+        return self._renew_after[held.bootstrap]
 
     def _has(self, book: Book, place: Place, life: str) -> bool:
         held = self._held.get((book.group, place))

@@ -240,7 +240,10 @@ class Transaction:
             self._producer.abort_transaction(_CALL_SECONDS)
 
     def close(self) -> None:
+        """End both clients, whose threads would outlive the task; one that failed ends with it."""
         self._reader.close()
+        if self._began is None:
+            self._producer.close()
 
     def _begin(self) -> None:
         if self._began is None:
