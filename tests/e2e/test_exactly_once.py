@@ -24,9 +24,11 @@ from headrace.errors import (
     TransactionTooLarge,
     WorkerLost,
 )
-from headrace.runtime import failpoints, patience
+from headrace.runtime import failpoints, ledgers, patience
 from headrace.runtime.failpoints import IN_TASKS, Armed
 from headrace.runtime.progress import BatchDone, Event, Retrying, Warned
+from headrace.sinks import kafka_transactions
+from headrace.sinks.kafka_transactions import Place, Work
 from headrace.testing import Crash, crash_at
 
 from .conftest import Bench
@@ -391,3 +393,40 @@ def test_a_timeout_that_the_brokers_do_not_allow_is_told(bench: Bench, spark: Sp
     with pytest.raises(KafkaRefused) as raised:
         headrace.load(bench.write(text)).run(spark=spark, once=True)
     assert "transaction.max.timeout.ms" in str(raised.value.hint)
+
+
+def test_entries_are_renewed_while_a_stream_rests(
+    bench: Bench, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers forget positions that nobody writes; renewing moves nothing and shuts nobody out."""
+    monkeypatch.setattr(ledgers, "RENEW_SECONDS", 0.0)
+    renewed: list[tuple[str, int]] = []
+    enough = threading.Event()
+    really = kafka_transactions.renew
+
+    def renew(work: Work, place: Place, of: Place | None) -> None:
+        really(work, place, of)
+        renewed.append(place)
+        if len(renewed) >= 8:
+            enough.set()
+
+    monkeypatch.setattr(kafka_transactions, "renew", renew)
+    text = LINEAGE[: LINEAGE.index("  copy:")].replace("MODE", "stream")
+    bench.produce(_rows(1, 2))
+    written: list[int] = []
+    all_written = threading.Event()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, BatchDone):
+            written.append(event.written)
+            if sum(written) == 4:
+                all_written.set()
+
+    run = headrace.load(bench.write(text)).prepare(spark=spark, on_event=listen).start()
+    assert enough.wait(120)
+    bench.produce(_rows(3, 4))
+    assert all_written.wait(120)
+    run.stop()
+    run.wait()
+    assert {partition for _, partition in renewed} == {0, 1}
+    assert _ids(bench) == [1, 2, 3, 4]
