@@ -1,4 +1,7 @@
-"""One job that writes messages exactly once; on the driver. `kafka_transactions` has the steps."""
+"""What a Kafka sink does for one batch that is to be written exactly once; on the driver.
+
+`kafka_deliveries` writes the messages, `kafka_transactions` has the steps of each transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.sinks import kafka_transactions
+from headrace.sinks import kafka_deliveries, kafka_transactions
 from headrace.sinks.kafka_transactions import Fuse, Ledger, Place, Work
 from headrace.sinks.writer import Once, Way
 
@@ -37,13 +40,13 @@ def send(
     `place` is where the ledger notes a whole batch.
     """
     if once.way is Way.LINEAGE:
-        written = kafka_transactions.by_lineage(rows, expressions, work, once.ends)
+        written = kafka_deliveries.by_lineage(rows, expressions, work, once.ends)
         silent = [key for key in once.ranges if key not in written]
         here = _on_the_driver(work)
         at_once(lambda key: kafka_transactions.advance(here, key, key, once.ends[key]), silent)
         return
     assert place is not None  # refused when the plan was made
-    if kafka_transactions.by_batch(rows, expressions, work, place, once.number) is None:
+    if kafka_deliveries.by_batch(rows, expressions, work, place, once.number) is None:
         kafka_transactions.advance(_on_the_driver(work), place, None, once.number + 1)
 
 
