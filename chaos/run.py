@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,9 +74,13 @@ def perform(
     sink: Sink = Sink.HEADRACE,
     seconds: float = 3600,
     say: Say = lambda text: print(text, flush=True),
+    mark: str | None = None,
 ) -> Report:
-    """The lives in a world of their own under `folder`; no process of it is left."""
-    mark = f"{folder.name}-{seed}"
+    """The lives in a world of their own under `folder`; no process of it is left.
+
+    Every process with the `mark` is ended, so that it must be no one else's.
+    """
+    mark = mark or uuid.uuid4().hex
     began = time.monotonic()
     with guarded(mark), world(folder, mark, seed) as where:
         ordeal = Ordeal(where, mode, sink, records, seed, say)
