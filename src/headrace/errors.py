@@ -42,6 +42,7 @@
     │   ├── LedgerMissing
     │   ├── LedgerInUse
     │   ├── TakenOver
+    │   ├── StateShared
     │   ├── TopicMadeAgain
     │   ├── TransactionTooLarge
     │   ├── TransactionExpired                (retry)
@@ -528,6 +529,17 @@ class TakenOver(OutsideError):
             f"sink `{sink}`: another run of this pipeline has taken over its ledger {group}, so "
             "this one stops; nothing is lost or doubled",
             "run a pipeline once; if both are meant, give one of them another name",
+        )
+
+
+class StateShared(OutsideError):
+    """Another run writes to the same checkpoint, on a disk that knows no locks."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            f"{action}: another run of this pipeline writes to the same state folder, so this one "
+            "stops; no record is lost",
+            "run a pipeline once; if none runs any more, start it again",
         )
 
 

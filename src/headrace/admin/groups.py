@@ -8,10 +8,10 @@ Moving a group to another place is in `resets`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -25,6 +25,8 @@ from headrace.admin import offsets as partition_offsets
 from headrace.admin.client import REQUEST_SECONDS, Cluster, new_client, translate
 from headrace.admin.offsets import Offsets, TopicPartitionKey
 from headrace.errors import BrokerTimeout, GroupNotEmpty, UnknownGroup
+
+T = TypeVar("T")
 
 COORDINATOR_PAUSE_SECONDS = 0.1
 
@@ -128,10 +130,15 @@ def committed(cluster: Cluster, group: str, stable: bool = False) -> Offsets:
     isolation = "read_committed" if stable else "read_uncommitted"
     settings = cluster.client_config(group_id=group, isolation_level=isolation)
     consumer = new_client(Consumer, settings)
+
+    def ask() -> list[TopicPartition]:
+        try:
+            return consumer.committed(everything, timeout=REQUEST_SECONDS)
+        except KafkaException as failure:
+            raise cluster.translated(failure, action, group=group) from failure
+
     try:
-        answer = consumer.committed(everything, timeout=REQUEST_SECONDS)
-    except KafkaException as failure:
-        raise cluster.translated(failure, action, group=group) from failure
+        answer = _patiently(ask)
     finally:
         consumer.close()
     return {
@@ -157,11 +164,16 @@ def commit(
         TopicPartition(topic, partition, offset, metadata)
         for (topic, partition), offset in offsets.items()
     ]
+    if wanted:
+        _patiently(lambda: _commit(cluster, group, wanted))
+
+
+def _patiently(call: Callable[[], T]) -> T:
+    """Wait for a coordinator that is not up yet, or has moved."""
     deadline = time.monotonic() + REQUEST_SECONDS
-    while wanted:
+    while True:
         try:
-            _commit(cluster, group, wanted)
-            break
+            return call()
         except BrokerTimeout:
             if time.monotonic() > deadline:
                 raise

@@ -30,6 +30,7 @@ from headrace.errors import (
     SchemaMismatch,
     SparkFailed,
     StateChanged,
+    StateShared,
     StepFailed,
     TakenOver,
     TransactionExpired,
@@ -299,6 +300,10 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
     _rule(
         r"Python worker (exited unexpectedly \(crashed\)|failed to connect back)",
         lambda m, action, _s: WorkerLost(action, m.group(1)),
+    ),
+    _rule(
+        r"CONCURRENT_STREAM_LOG_UPDATE",
+        lambda _m, action, _s: StateShared(action),
     ),
     _rule(
         r"No space left on device",

@@ -102,8 +102,7 @@ class Outbox:
         """Wait for the last acknowledgement; how many messages were written."""
         # Not `flush`, which ends in an error of Python's own once the producer is shut out.
         while len(self._producer):
-            self._producer.poll(_POLL_SECONDS)
-            self._raise_failure()
+            self._poll(_POLL_SECONDS)
         self._raise_failure()
         return self._sent
 
@@ -118,8 +117,7 @@ class Outbox:
                 self._together(topic, messages)
         self._sent += len(columns["topic"])
         self._bytes += sum(len(value) for value in columns["value"] if value is not None)
-        self._producer.poll(0)
-        self._raise_failure()
+        self._poll(0)
 
     def _one_by_one(self, topic: str, messages: list[dict[str, Any]]) -> None:
         from confluent_kafka import KafkaException
@@ -131,7 +129,12 @@ class Outbox:
                 raise NotDelivered(topic, refused.args[0]) from refused
 
     def _together(self, topic: str, messages: list[dict[str, Any]]) -> None:
-        queued = self._producer.produce_batch(topic, messages, on_delivery=self._undelivered)
+        from confluent_kafka import KafkaException
+
+        try:
+            queued = self._producer.produce_batch(topic, messages, on_delivery=self._undelivered)
+        except KafkaException as failure:
+            raise NotDelivered(topic, failure.args[0]) from failure
         if queued < len(messages):
             refused = next(each["_error"] for each in messages if "_error" in each)
             raise NotDelivered(topic, refused)
@@ -139,11 +142,9 @@ class Outbox:
     def _await_room(self) -> None:
         """The queue is never full: librdkafka would refuse messages, and so change their order."""
         while len(self._producer) > _MOST_WAITING:
-            self._producer.poll(_POLL_SECONDS)
-            self._raise_failure()
+            self._poll(_POLL_SECONDS)
         while self._bytes > _MOST_BYTES and len(self._producer):
-            self._producer.poll(_POLL_SECONDS)
-            self._raise_failure()
+            self._poll(_POLL_SECONDS)
         if not len(self._producer):
             self._bytes = 0
 
@@ -157,6 +158,16 @@ class Outbox:
 
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
             self._failure = self._failure or NotDelivered("", error)
+
+    def _poll(self, seconds: float) -> None:
+        """Take reports; a producer that is shut out says so here, by an exception of its own."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as failure:
+            raise NotDelivered("", failure.args[0]) from failure
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
