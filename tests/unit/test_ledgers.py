@@ -51,6 +51,7 @@ NEXT_RUN = Standing("new", "g", STANDS, planned=7, lives=frozenset({"new", "run 
         (FIRST, None, 0),
         (CLEAN, None, 100),  # nothing was in doubt
         (CLEAN, _entry(100), 100),
+        (CLEAN, _entry(99), 100),  # reset, or not used for a while
         (CUT_OFF, _entry(100), 100),  # the batch was not written
         (CUT_OFF, _entry(150), 150),  # it was
         (RESET, _entry(900, "old"), 100),  # the author goes back
@@ -89,7 +90,7 @@ def test_the_entry_of_whole_batches(standing: Standing, found: Entry | None, off
     ("standing", "found", "error"),
     [
         (CUT_OFF, None, LedgerMissing),
-        (CLEAN, _entry(99), LedgerInUse),  # somebody has reset it
+        (CUT_OFF, _entry(99), LedgerInUse),  # somebody has reset it
         (CLEAN, _entry(100, owner="00000003-other"), TakenOver),
         (CLEAN, _entry(900, "another"), StateLost),  # another state has gone on
         (NEXT_RUN, _entry(900, "another"), StateLost),

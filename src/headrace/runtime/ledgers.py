@@ -310,9 +310,18 @@ class Judge:
         if found.life != self.standing.life:
             return self.work.entry(place, self._kept(place, found, stand or 0))
         if stand is not None and self.standing.begun and 0 < found.offset < stand:
-            told = f"{place[0]}[{place[1]}] is at {found.offset}, and {stand} was committed"
-            raise LedgerInUse(self.book.ledger.sink, self.book.group, told)
+            return self.work.entry(place, self._behind(place, found, stand))
         return self.work.entry(place, found.offset)
+
+    def _behind(self, place: Place, found: Entry, stand: int) -> int:
+        """It was reset, or the pipeline has run without it: harmless unless it is needed now."""
+        told = f"{place[0]}[{place[1]}] is at {found.offset}, and {stand} was committed"
+        if self.standing.cut_off:
+            raise LedgerInUse(self.book.ledger.sink, self.book.group, told)
+        self.warn(
+            f"the ledger {self.book.group} was behind: {told}; as no batch was cut off, it is set"
+        )
+        return stand
 
     def _kept(self, place: Place, found: Entry, stand: int) -> int:
         if not self.standing.keeps or found.offset <= stand:
