@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
 
 pytest_plugins = ["headrace.testing.fixtures"]
+
+# In the background of a shell Ctrl-C is ignored, and so by every command that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
