@@ -154,6 +154,8 @@ def _headrace(_cluster: Cluster, turn: Turn, guarantee: str = "at_least_once") -
     text += (resources.files("headrace.demo") / "orders.yaml").read_text()
     text = text.partition("  paid_table:")[0]
     text = text.replace("orders.paid", turn.output).replace("orders.dlq", turn.dead)
+    # Another name for each turn: with the same one it would go on where its ledger is.
+    text = text.replace("pipeline: orders", f"pipeline: orders-{turn.side}-{turn.number}")
     file = turn.folder / "orders.yaml"
     file.write_text(text)
     (turn.folder / ".headrace").mkdir()
