@@ -182,14 +182,6 @@ class Mover:
             if error is None:
                 self._written[topic, sent.partition() or 0] = sent.offset() or 0
             else:
-                print(
-                    "DEBUG",
-                    topic,
-                    message.value,
-                    error,
-                    error.code(),
-                    file=__import__("sys").stderr,
-                )
                 refusals.append(error)
 
         while True:

@@ -145,7 +145,6 @@ class NotCommitted(Exception):
             "detail": error.str() if error is not None else None,
         }
         super().__init__(NOT_COMMITTED + json.dumps(facts))
-        self.reason = reason
 
 
 class Transaction:
@@ -344,18 +343,16 @@ def _connection(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def claim(
     work: Work, place: Place, of: Place | None, decide: Callable[[Entry | None], Entry]
-) -> Entry:
+) -> None:
     """Shut out every older owner of an entry, and put in its place what `decide` makes of it.
 
     `of` is the source's partition that the entry is about, or None for one of a whole sink.
     """
     transaction = Transaction(work, place, work.ledger.transactional_id(of))
     try:
-        entry = decide(transaction.read())
-        transaction.commit(entry)
+        transaction.commit(decide(transaction.read()))
     finally:
         transaction.close()
-    return entry
 
 
 def renew(work: Work, place: Place, of: Place | None) -> None:
