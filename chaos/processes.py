@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+
+from headrace.cluster.guard import outlived_by
 
 VARIABLE = "HEADRACE_CHAOS"
 # Where `python -m chaos.…` is found.
@@ -35,18 +36,8 @@ def marked(mark: str) -> list[psutil.Process]:
 @contextmanager
 def guarded(mark: str) -> Iterator[None]:
     """When this block ends, or this process dies, no process with the mark is left."""
-    guard = subprocess.Popen(
-        [sys.executable, "-m", "chaos.processes", mark],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
+    with outlived_by([sys.executable, "-m", "chaos.processes", mark], cwd=ROOT):
         yield
-    finally:
-        if guard.stdin:
-            guard.stdin.close()
-        guard.wait()
 
 
 def end_all(mark: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,16 @@ from pathlib import Path
 @contextmanager
 def guarded(folder: Path) -> Iterator[None]:
     """As long as this block, and this process, last, so does the cluster of `folder`."""
-    guard = subprocess.Popen(
-        [sys.executable, "-m", "headrace.cluster.guard", folder],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
+    with outlived_by([sys.executable, "-m", "headrace.cluster.guard", str(folder)]):
+        yield
+
+
+@contextmanager
+def outlived_by(command: Sequence[str], cwd: Path | None = None) -> Iterator[None]:
+    """Run a guard beside this block; its input is closed when the block ends or this process dies,
+    and the block waits for what it then does.
+    """
+    guard = subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
     finally:
