@@ -34,6 +34,10 @@ class Project:
     def states(self) -> Path:
         return self.root / STATE_FOLDER / "state"
 
+    @property
+    def catalog(self) -> Path:
+        return self.root / STATE_FOLDER / "catalog.db"
+
     def state(self, pipeline: str) -> Path:
         return self.states / pipeline
 

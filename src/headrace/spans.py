@@ -11,16 +11,50 @@ from enum import StrEnum
 
 
 @dataclass(frozen=True, order=True)
+class Edit:
+    """`text` in place of what stands from `start` to before `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(raw: str, edits: tuple[Edit, ...]) -> str:
+    """The text after all edits, which are in order and do not overlap."""
+    parts: list[str] = []
+    done = 0
+    for edit in edits:
+        parts += [raw[done : edit.start], edit.text]
+        done = edit.end
+    return "".join([*parts, raw[done:]])
+
+
+def _before_edits(edits: tuple[Edit, ...], offset: int) -> int:
+    """Where a character of the edited text stood; what an edit put there, at its beginning."""
+    moved = 0
+    for edit in edits:
+        begin = edit.start + moved
+        if offset < begin:
+            break
+        if offset < begin + len(edit.text):
+            return edit.start
+        moved += len(edit.text) - (edit.end - edit.start)
+    return offset - moved
+
+
+@dataclass(frozen=True, order=True)
 class Span:
     """A place in a file; lines and columns count from 1.
 
     `raw` is the text that stands there as the file has it, where it may be more than a word.
+    `edits` made the value out of it, where a front-end translates.
     """
 
     file: str
     line: int
     column: int
     raw: str = field(default="", compare=False, repr=False)
+    edits: tuple[Edit, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -31,13 +65,17 @@ class Span:
         The file may break and indent it otherwise, so the letters before it are counted. Where
         these differ too (escapes, replaced variables), the answer is the beginning.
         """
+        if self.edits and edited(self.raw, self.edits) == text:
+            return self._at(_before_edits(self.edits, max(offset, 0)))
         if "".join(text.split()) != "".join(self.raw.split()):
             return self
         before = len("".join(text[: max(offset, 0)].split()))
         places = [at for at, letter in enumerate(self.raw) if not letter.isspace()]
         if not places:
             return self
-        at = places[min(before, len(places) - 1)]
+        return self._at(places[min(before, len(places) - 1)])
+
+    def _at(self, at: int) -> Span:
         line = self.raw.count("\n", 0, at)
         column = at - self.raw.rfind("\n", 0, at) if line else self.column + at
         return Span(self.file, self.line + line, column)

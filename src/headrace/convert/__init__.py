@@ -1,0 +1,1 @@
+"""Pipelines from one notation to another, and from other tools' files to ours."""

@@ -1,0 +1,1 @@
+"""Statements done one by one: the catalog, `system` tables, previews, pipelines to start."""
