@@ -27,7 +27,7 @@ check: setup ## Lint, types, imports and unit tests; no JVM, under a minute
 	$(PYTEST) tests/unit
 
 test: check ## Everything: the checks, then the tests with Spark and with a real Kafka
-	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile
+	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile --durations 20
 
 demo: setup ## A real Kafka, a stream of orders and a pipeline, for a minute
 	@$(BIN)/headrace demo
