@@ -14,6 +14,7 @@ from headrace.model.pipeline import (
     Source,
     Transform,
 )
+from headrace.model.sharing import lint_sharing
 from headrace.model.source_lint import lint_sources
 from headrace.model.subscription import Subscription, dead_letter_topic
 from headrace.spans import Diagnostic, Severity, Span
@@ -25,7 +26,7 @@ def lint(pipeline: Pipeline) -> list[Diagnostic]:
         *(_no_effect, _no_effect_in_spark, _fetch_sizes),
     )
     found = [fault for check in checks for fault in check(pipeline)]
-    return [*found, *lint_sources(pipeline)]
+    return [*found, *lint_sharing(pipeline), *lint_sources(pipeline)]
 
 
 def _no_cluster(pipeline: Pipeline) -> Iterator[Diagnostic]:
@@ -153,6 +154,8 @@ def _no_effect_in_spark(pipeline: Pipeline) -> Iterator[Diagnostic]:
             yield _warning("NO_EFFECT", message, part.options.at("api_version"))
     for source in _kafka_sources(pipeline):
         options = source.options
+        if options["share_partitions"]:
+            continue
         named = ["`session_timeout_ms`"] if "session_timeout_ms" in options else []
         named += [f"`{name}`" for name in _OF_A_GROUP if name in (options["properties"] or {})]
         if named:

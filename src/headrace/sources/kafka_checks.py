@@ -25,6 +25,7 @@ def faults(options: Options) -> Iterator[Diagnostic]:
     yield from _dead_letters(options)
     yield from _offset(options)
     yield from _said_twice(options)
+    yield from _sharing(options)
     if "timeout_ms" in options and "batch_size" not in options:
         message = "`timeout_ms` says how long to wait for a full batch, and there is no batch_size"
         yield Diagnostic("CONFLICT", message, options.at("timeout_ms"), "add `batch_size`")
@@ -95,6 +96,14 @@ def _offset(options: Options) -> Iterator[Diagnostic]:
         if not read.reads(topic):
             message = f"`offset` names partitions of {topic}, which this source does not read"
             yield Diagnostic("CONFLICT", message, options.at("offset"), f"it reads {read}")
+
+
+def _sharing(options: Options) -> Iterator[Diagnostic]:
+    named = {*options.values, *options.meant}
+    if options["share_partitions"] and "consumer_group" not in named:
+        message = "`share_partitions` needs the name of the group that others join too"
+        hint = "add `consumer_group: orders`"
+        yield Diagnostic("MISSING_OPTION", message, options.at("share_partitions"), hint)
 
 
 def _said_twice(options: Options) -> Iterator[Diagnostic]:

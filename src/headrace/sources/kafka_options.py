@@ -202,6 +202,14 @@ SPEC = Spec(
             example="orders_clean",
         ),
         Option(
+            "share_partitions",
+            Type.FLAG,
+            "Be a member of the consumer group: pipelines with the same group share the partitions "
+            "of its topics, and one that joins, stops or dies moves them over. The group is then "
+            "the position. Needs `consumer_group`.",
+            default=False,
+        ),
+        Option(
             "format",
             Type.CHOICE,
             "What a record's value is: JSON with a declared schema, or any bytes, which `raw` "
@@ -311,7 +319,8 @@ SPEC = Spec(
         Option(
             "session_timeout_ms",
             Type.INTEGER,
-            "The session timeout of Kafka's consumers. Positions do not depend on it: Spark's "
+            "With `share_partitions`: how long the partitions of a member that died wait for it. "
+            "Default: Kafka's own, 45 seconds. Otherwise no position depends on it, as Spark's "
             "consumers join no group.",
             minimum=1,
             example="6000",
