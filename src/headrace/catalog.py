@@ -12,10 +12,11 @@ import datetime
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.errors import CatalogUnavailable
 from headrace.project import Project
 
 _VERSION = 1
@@ -62,8 +63,9 @@ class Secret:
 class Catalog:
     """One file; every call is a transaction of its own, so that shells can work side by side."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, within: sqlite3.Connection | None = None) -> None:
         self.file = file
+        self._within = within
 
     @classmethod
     def of(cls, project: Project) -> Catalog:
@@ -131,9 +133,20 @@ class Catalog:
             db.execute("DELETE FROM secret WHERE lower(name) = lower(?)", (name,))
 
     @contextmanager
+    def changing(self) -> Iterator[Catalog]:
+        """One transaction for all that is done with the catalog of this block, or nothing of it.
+
+        Other processes wait, so that what was read inside still holds when something is written.
+        """
+        with self._writing() as db:
+            if not db.in_transaction:
+                db.execute("BEGIN IMMEDIATE")
+            yield Catalog(self.file, db)
+
+    @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
         """None where nothing was ever created: to look makes no file."""
-        if not self.file.exists():
+        if self._within is None and not self.file.exists():
             yield None
             return
         with self._opened() as db:
@@ -141,22 +154,30 @@ class Catalog:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        if not self.file.exists():
-            Project(self.file.parent.parent).ensure(self.file.parent)
-            self.file.touch(mode=0o600)
+        if self._within is None and not self.file.exists():
+            try:
+                Project(self.file.parent.parent).ensure(self.file.parent)
+                self.file.touch(mode=0o600)
+            except OSError as error:
+                raise CatalogUnavailable(str(self.file), error.strerror or str(error)) from error
         with self._opened() as db:
             yield db
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        db = sqlite3.connect(self.file, timeout=30, isolation_level="IMMEDIATE")
+        if self._within is not None:
+            yield self._within
+            return
         try:
-            with db:
+            with (
+                closing(sqlite3.connect(self.file, timeout=30, isolation_level="IMMEDIATE")) as db,
+                db,
+            ):
                 if db.execute("PRAGMA user_version").fetchone()[0] < _VERSION:
                     _make_tables(db)
                 yield db
-        finally:
-            db.close()
+        except sqlite3.DatabaseError as error:
+            raise CatalogUnavailable(str(self.file), str(error)) from error
 
 
 def _make_tables(db: sqlite3.Connection) -> None:

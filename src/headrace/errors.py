@@ -54,6 +54,9 @@
     │   ├── SparkFailed
     │   ├── WorkerLost                        (retry)
     │   ├── AlreadyRunning
+    │   ├── WrongState
+    │   ├── PipelineEnded                     by the code of what ended it
+    │   ├── CatalogUnavailable
     │   ├── JavaMissing
     │   ├── JarsUnavailable                   (retry)
     │   ├── ChecksumMismatch
@@ -659,6 +662,35 @@ class AlreadyRunning(OutsideError):
             "stop that one first, or give this pipeline another name",
         )
         self.pid = pid
+
+
+class WrongState(OutsideError):
+    """A pipeline that is to be stopped, paused or resumed, and is not in a state for that."""
+
+    def __init__(self, pipeline: str, state: str, hint: str) -> None:
+        super().__init__(f"pipeline {pipeline} {state}", hint)
+
+
+class PipelineEnded(OutsideError):
+    """The process of a pipeline ended with an error; `code` is what it told, or its signal."""
+
+    exit_code = EXIT_FINAL  # or that of the process, so that a script sees whether to try again
+
+    def __init__(
+        self, pipeline: str, code: str, reason: str, hint: str, exit_code: int = EXIT_FINAL
+    ) -> None:
+        super().__init__(f"pipeline {pipeline} has ended: {reason}", hint)
+        self.code = code
+        self.exit_code = exit_code
+
+
+class CatalogUnavailable(OutsideError):
+    def __init__(self, file: str, detail: str) -> None:
+        super().__init__(
+            f"the catalog {file} cannot be used: {detail}",
+            "a shell may hold it for longer than usual: try again; a file that is no catalog must "
+            "be moved away, or come back from a backup",
+        )
 
 
 class JavaMissing(OutsideError):

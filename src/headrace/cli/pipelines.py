@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli import output
+from headrace.cli.story import story_lines
 from headrace.errors import EXIT_DEFINITION, DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity, Span
 
@@ -182,40 +183,9 @@ def explain(
         return
     story = load(file).explain(master, online)
     if form is output.Format.TABLE:
-        print("\n".join(_story(story)))
+        print("\n".join(story_lines(story)))
     else:
         output.emit_value(story, form)
-
-
-def _story(story: dict[str, Any]) -> Iterator[str]:
-    yield f"{story['pipeline']} ({story['mode']})"
-    yield from _section("before the first batch", story["before"])
-    for query in story["queries"]:
-        yield ""
-        yield f"query {query['name']}"
-        for stage in query["stages"]:
-            yield f"  {stage['stage']:<9} {stage['does']}"
-            yield from _settings(stage["settings"], " " * 12)
-        yield from (f"  {line}" for line in query["state"])
-    yield from _section("side by side", story["side_by_side"])
-    yield from _section("position", story["position"])
-    promises = [f"{p['delivered']}: {p['target']} ({p['because']})" for p in story["promise"]]
-    yield from _section("promise", promises)
-    yield ""
-    yield "Spark"
-    yield from _settings(story["spark"], "  ")
-
-
-def _section(title: str, lines: list[str]) -> Iterator[str]:
-    yield ""
-    yield title
-    yield from (f"  {line}" for line in lines)
-
-
-def _settings(settings: list[dict[str, str]], indent: str) -> Iterator[str]:
-    width = max((len(s["name"]) + len(s["value"]) for s in settings), default=0) + 3
-    for setting in settings:
-        yield f"{indent}{setting['name'] + ' = ' + setting['value']:<{width}}  {setting['origin']}"
 
 
 def preview(

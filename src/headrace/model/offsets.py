@@ -19,13 +19,15 @@ class Range:
     """What a batch covers of one source: from `start` up to, and not with, `end`.
 
     Both name the same partitions. `lost` says which records between the stored position and
-    `start` are gone, in words, where any are. `unit` is what offsets count.
+    `start` are gone, in words, where any are. `unit` is what offsets count. Of a preview, `partial`
+    says that the source has more than this.
     """
 
     start: Offsets
     end: Offsets
     lost: str | None = None
     unit: str = "records"
+    partial: bool = False
 
     @property
     def records(self) -> int:

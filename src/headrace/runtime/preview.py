@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from headrace.admin.client import Clusters
@@ -28,15 +29,22 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Preview:
-    """`rows` are at most as many as were asked for; `scanned` records were read to find them.
+    """`values` are at most as many rows as were asked for; `more` says that there are others.
 
-    That is None where a source counts something else than records.
+    `scanned` records were read to find them: None where a source counts something else. The sources
+    in `partial` have more than was read.
     """
 
     columns: tuple[str, ...]
-    rows: tuple[dict[str, Any], ...]
+    values: tuple[tuple[Any, ...], ...]
     bad: tuple[BadRow, ...]
     scanned: int | None
+    more: bool = False
+    partial: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        return tuple(dict(zip(self.columns, row, strict=True)) for row in self.values)
 
 
 def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int = 1000) -> Preview:
@@ -44,22 +52,31 @@ def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int 
     access = Access(spark, Clusters(), lambda _text: None)
     query = preview_query(pipeline)
     raw: dict[str, DataFrame] = {}
-    ranges = [source.newest(access, scan) for source in query.sources]
-    for source, found in zip(query.sources, ranges, strict=True):
-        raw[source.name] = source.batch(spark, found)
+    ranges = {source.name: source.newest(access, scan) for source in query.sources}
+    for source in query.sources:
+        raw[source.name] = source.batch(spark, ranges[source.name])
     frame = rows.build(spark, query, raw).persist()  # so that functions are called once
-    shown = rows.good(frame) if query.carried else frame
-    columns = tuple(column for column in shown.columns if column != COLUMN)
-    lines = tuple(json.loads(line) for line in _json_lines(shown, limit))
-    bad = [
-        row
-        for source in query.sources
-        for row in _bad(source, frame if query.carried else source.decode(raw[source.name]), limit)
-    ]
-    frame.unpersist()
-    in_records = all(found.unit == "records" for found in ranges)
-    scanned = sum(found.records for found in ranges) if in_records else None
-    return Preview(columns, lines, tuple(bad), scanned)
+    try:
+        shown = rows.good(frame) if query.carried else frame
+        values = values_of(shown, limit + 1)
+        bad = [
+            row
+            for source in query.sources
+            for row in _bad(
+                source, frame if query.carried else source.decode(raw[source.name]), limit
+            )
+        ]
+    finally:
+        frame.unpersist()
+    in_records = all(found.unit == "records" for found in ranges.values())
+    return Preview(
+        columns=tuple(shown.columns),
+        values=tuple(values[:limit]),
+        bad=tuple(bad),
+        scanned=sum(found.records for found in ranges.values()) if in_records else None,
+        more=len(values) > limit,
+        partial=tuple(name for name, found in ranges.items() if found.partial),
+    )
 
 
 def _bad(source: SourceReader, decoded: DataFrame, limit: int) -> list[BadRow]:
@@ -71,11 +88,19 @@ def _bad(source: SourceReader, decoded: DataFrame, limit: int) -> list[BadRow]:
     return [BadRow(*row) for row in found.limit(limit).collect()]
 
 
-def _json_lines(shown: DataFrame, limit: int) -> list[str]:
+def values_of(shown: DataFrame, limit: int) -> list[tuple[Any, ...]]:
+    """The first rows as plain values; columns may have the same name."""
     from pyspark.sql.functions import struct, to_json
 
     if not shown.columns:
         return []
-    everything = struct(*(shown[f"`{name}`"] for name in shown.columns))
-    lines = shown.limit(limit).select(to_json(everything, {"ignoreNullFields": "false"}))
-    return [row[0] for row in lines.collect()]
+    numbered = shown.toDF(*(str(number) for number in range(len(shown.columns))))
+    everything = struct(*(numbered[name] for name in numbered.columns))
+    lines = numbered.limit(limit).select(to_json(everything, {"ignoreNullFields": "false"}))
+    return [tuple(json.loads(row[0], parse_float=_number).values()) for row in lines.collect()]
+
+
+def _number(text: str) -> float | Decimal:
+    """A DECIMAL stays what it is where a float would be another number."""
+    exact = Decimal(text)
+    return float(text) if Decimal(repr(float(text))) == exact else exact

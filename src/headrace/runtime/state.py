@@ -19,11 +19,12 @@ import datetime
 import fcntl
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from headrace.errors import AlreadyRunning
 
@@ -56,6 +57,19 @@ class Claims:
     generation: str
     topics: Mapping[str, str] = field(default_factory=dict)
     done: bool = False
+
+
+# One who asks whether a pipeline runs holds its lock for an instant.
+_INSTANTS = (0.01, 0.05, 0.2)
+
+
+def _take(file: IO[str]) -> None:
+    for pause in _INSTANTS:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(pause)
+    return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,7 @@ class PipelineState:
         """Held for a whole run; the kernel frees it however the process ends."""
         with (self.folder / "lock").open("a+") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take(file)
             except OSError:
                 file.seek(0)
                 holder = file.read().strip()
@@ -135,6 +149,13 @@ class PipelineState:
         except OSError:
             return True
         return False
+
+    def holder(self) -> int | None:
+        """The process that runs the pipeline now, if it is known."""
+        if not self.running():
+            return None
+        told = (self.folder / "lock").read_text().strip()
+        return int(told) if told.isdigit() else None
 
     def read_status(self) -> Status | None:
         try:
