@@ -61,6 +61,13 @@ class Create(Statement):
 
 
 @dataclass(frozen=True)
+class Broken(Create):
+    """What could not be read but for its name: whoever uses it is not told that it is unknown."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True)
 class CreateSecret(Create):
     """A value, or the environment variable that holds it. The value is in no `repr`."""
 
@@ -102,7 +109,10 @@ class CreateTable(Create):
 
 @dataclass(frozen=True)
 class CreateView(Create):
-    query: Fragment
+    """`AS SELECT …`; or a step that is no SELECT, by options: `WITH ( python = 'shop.clean' )`."""
+
+    query: Fragment | None
+    options: Fields = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,10 +146,17 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """`SHOW CONNECTIONS`, or `SHOW CREATE name` with a name."""
+    """`SHOW CONNECTIONS`: `what` is a word of `SHOWN`. Or `create`, with the name of a thing."""
 
     what: str
     name: Name | None = None
+    kind: Kind | None = None
+
+
+SHOWN = (
+    *("connections", "tables", "views", "pipelines", "secrets"),
+    *("topics", "groups", "brokers", "dead_letters"),
+)
 
 
 @dataclass(frozen=True)

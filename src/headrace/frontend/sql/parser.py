@@ -1,0 +1,531 @@
+"""SQL text to statements, each with its place.
+
+`parse` reads a file or what was typed into the shell. What cannot be read is a diagnostic, and
+reading goes on after the next semicolon; nothing is passed over in silence. The SQL inside (a
+SELECT, an expression) stays text here: `dialect` translates it and `model.query` understands it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headrace.frontend.sql.columns import read_columns
+from headrace.frontend.sql.cursor import Cursor, Reported, SqlFault
+from headrace.frontend.sql.fields import read_fields
+from headrace.frontend.sql.statements import (
+    SHOWN,
+    Broken,
+    Control,
+    CreateConnection,
+    CreatePipeline,
+    CreateSecret,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Fields,
+    Fragment,
+    Insert,
+    Kind,
+    Name,
+    Select,
+    Set,
+    Show,
+    Statement,
+    Verb,
+)
+from headrace.frontend.sql.tokens import Sort, Token, ends_block, name, value
+from headrace.spans import Diagnostic, Span
+from headrace.spec import nearest
+
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+_KINDS = {kind.value.upper(): kind for kind in Kind}
+_CURES = {
+    "ALTER": "make it again with CREATE OR REPLACE",
+    "UPDATE": "rows in a topic cannot be changed; a sink with `mode = 'upsert'` replaces them",
+    "DELETE": "rows in a topic cannot be deleted; write the others to another one",
+    "MERGE": "a sink with `mode = 'upsert'` and `key` keeps one row a key",
+    "TRUNCATE": "`headrace topics` empties and deletes topics",
+    "USE": "there is one catalog in each project; leave this out",
+    "BEGIN": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
+    "EXECUTE": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
+    "END": "it ends a BEGIN, and none is open here",
+    "COPY": "a pipeline copies: `INSERT INTO target SELECT * FROM origin`",
+    "LIST": "write SHOW",
+    "RUN": "write START PIPELINE name",
+    "ANALYZE": "Kafka counts nothing beforehand; leave this out",
+    "COMMIT": "each batch is committed by itself; leave this out",
+    "ROLLBACK": "each batch is committed by itself; leave this out",
+    "GRANT": "rights are given by the broker or the database",
+}
+_OTHER_KINDS = {
+    "STREAM": "what is read or written is a TABLE: `CREATE TABLE name ( … ) WITH ( connector = … )`",
+    "SOURCE": "it is a TABLE: `CREATE TABLE name ( … ) WITH ( connector = …, type = 'source' )`",
+    "SINK": "it is a TABLE: `CREATE TABLE name WITH ( connector = …, type = 'sink' )`",
+    "TOPIC": "topics are made by `headrace topics create`",
+    "MATERIALIZED": "what is kept up to date is a PIPELINE that writes to a table with "
+    "`mode = 'upsert'`",
+    "TEMPORARY": "leave TEMPORARY out",
+    "TEMP": "leave TEMP out",
+    "EXTERNAL": "leave EXTERNAL out",
+    "FUNCTION": "a function in Python is a view: `CREATE VIEW name WITH ( python = 'module.name' )`",
+    "DATABASE": "there is one catalog in each project; leave this out",
+    "SCHEMA": "there is one catalog in each project; leave this out",
+    "INDEX": "leave it out; nothing here has an index",
+}
+# Words that can only begin a statement, where one stands first on its line.
+_BEGINNINGS = ("CREATE", "INSERT", "DROP", "EXPLAIN", "DESCRIBE")
+
+
+def parse(text: str, file: str = "sql") -> tuple[list[Statement], list[Diagnostic]]:
+    """Every statement that could be read, and every fault, in order of their places."""
+    parser = _Parser(Cursor(text, file))
+    while parser.cursor.token.sort is not Sort.END:
+        parser.next_statement()
+    return parser.statements, sorted(parser.cursor.faults, key=lambda fault: fault.span)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """`CREATE [OR REPLACE] kind [IF NOT EXISTS] name`, as far as it has been read."""
+
+    kind: Kind
+    name: Name
+    or_replace: bool
+    if_not_exists: bool
+
+
+class _Parser:
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.statements: list[Statement] = []
+        self.head: _Head | None = None
+        self.in_block = False
+
+    def next_statement(self) -> None:
+        cursor = self.cursor
+        if cursor.accept(";"):
+            return
+        first, before = cursor.at, len(cursor.faults)
+        self.head, self.in_block = None, False
+        statement: Statement | None = None
+        try:
+            statement = self._statement(first)
+            self._expect_end()
+        except SqlFault as fault:
+            if not isinstance(fault, Reported):
+                cursor.faults.append(fault.diagnostic)
+            self._go_on(first)
+        if len(cursor.faults) > before:
+            statement = self._broken(first)
+        if statement is not None:
+            self.statements.append(statement)
+
+    def _statement(self, first: int) -> Statement:
+        token = self.cursor.token
+        if token.key in _QUERIES:
+            query = self._query()
+            return Select(*self._whole(first), query)
+        read = _READ.get(token.key)
+        if read is None:
+            raise self._unknown_statement(token)
+        self.cursor.take()
+        return read(self, first)
+
+    def _unknown_statement(self, token: Token) -> SqlFault:
+        cursor = self.cursor
+        if token.sort is not Sort.WORD:
+            raise cursor.expected([], "a statement, such as CREATE, INSERT INTO or SELECT")
+        words = [word.lower() for word in (*_READ, *_QUERIES, "WITH")]
+        close = nearest(token.text, words)
+        hint = _CURES.get(token.key)
+        if hint is None and close:
+            hint = f"did you mean `{close[0].upper()}`?"
+        if hint is None:
+            hint = f"known: {', '.join(sorted({'SELECT', *_READ}))}"
+        message = f"{token} does not begin a statement"
+        return cursor.fault(message, token, hint, "UNKNOWN_STATEMENT")
+
+    # Where statements begin and end.
+
+    def _whole(self, first: int) -> tuple[str, Span]:
+        """Text and place of the statement from its first word to the last one read."""
+        fragment = self.cursor.fragment(first, self.cursor.at)
+        return fragment.sql, fragment.span
+
+    def _expect_end(self) -> None:
+        cursor = self.cursor
+        if cursor.ended:
+            cursor.accept(";")
+            return
+        hint = "one statement ends with `;` before the next begins"
+        starts = cursor.token.key in (*_READ, *_QUERIES) and self._first_on_line(cursor.at)
+        message = "expected the end of the statement, found " + str(cursor.token)
+        if cursor.token.sort is Sort.OPEN:
+            raise cursor.not_closed(cursor.token)
+        raise cursor.fault(message, hint=hint if starts else "remove it, or end the statement: `;`")
+
+    def _go_on(self, first: int) -> None:
+        """Past the next semicolon; a line that begins with CREATE is a new statement, too."""
+        cursor = self.cursor
+        cursor.at = max(cursor.at, first)
+        if self.in_block:
+            self._leave_block()
+        while not cursor.ended:
+            if cursor.at > first and cursor.looking("CREATE") and self._first_on_line(cursor.at):
+                return
+            cursor.take()
+        cursor.accept(";")
+
+    def _leave_block(self) -> None:
+        cursor = self.cursor
+        ends = (at for at in range(cursor.at, len(cursor.tokens)) if ends_block(cursor.tokens, at))
+        starts = (at for at in range(cursor.at, len(cursor.tokens)) if self._is_create(at))
+        end = next(ends, None)
+        if end is not None and end < next(starts, len(cursor.tokens)):
+            cursor.at = end
+
+    def _is_create(self, at: int) -> bool:
+        return self.cursor.tokens[at].key == "CREATE" and self._first_on_line(at)
+
+    def _first_on_line(self, at: int) -> bool:
+        if at == 0:
+            return True
+        return (
+            "\n" in self.cursor.text[self.cursor.tokens[at - 1].end : self.cursor.tokens[at].start]
+        )
+
+    def _broken(self, first: int) -> Statement | None:
+        head = self.head
+        if head is None:
+            return None
+        text, span = self._whole(first)
+        return Broken(text, span, head.name, head.or_replace, head.if_not_exists, head.kind)
+
+    # The SQL inside.
+
+    def _query(self) -> Fragment:
+        """A SELECT up to the end of the statement, or to the END of a block."""
+        cursor = self.cursor
+        if cursor.token.key not in _QUERIES:
+            raise cursor.expected(["SELECT"])
+        first = cursor.at
+        opened: list[Token] = []
+        cases = 0
+        while not cursor.ended:
+            token = cursor.token
+            if token.sort is Sort.OPEN:
+                raise cursor.not_closed(token)
+            if not opened and cursor.at > first and self._begins_another():
+                hint = "one statement ends with `;` before the next begins"
+                raise cursor.fault(f"a `;` is missing before {token}", hint=hint)
+            cases += token.key == "CASE"
+            if token.key == "END" and cursor.tokens[cursor.at - 1].key not in (".", "AS"):
+                if self.in_block and not cases and cursor.ahead().key in (";", ""):
+                    break
+                cases = max(cases - 1, 0)
+            self._match(token, opened)
+            cursor.take()
+        if opened:
+            raise cursor.not_closed(opened[-1])
+        return cursor.fragment(first, cursor.at)
+
+    def _match(self, token: Token, opened: list[Token]) -> None:
+        if token.key in ("(", "["):
+            opened.append(token)
+        elif token.key in (")", "]"):
+            partner = "(" if token.key == ")" else "["
+            if not opened:
+                raise self.cursor.fault(
+                    f"this `{token.key}` has no `{partner}`", token, "remove it"
+                )
+            if opened[-1].key != partner:
+                raise self.cursor.not_closed(opened[-1])
+            opened.pop()
+
+    def _begins_another(self) -> bool:
+        cursor = self.cursor
+        if cursor.token.key not in _BEGINNINGS or not self._first_on_line(cursor.at):
+            return False
+        return cursor.ahead().sort is Sort.WORD and cursor.tokens[cursor.at - 1].key not in _JOINTS
+
+    # CREATE.
+
+    def _create(self, first: int) -> Statement:
+        cursor = self.cursor
+        or_replace = cursor.accept("OR")
+        if or_replace:
+            cursor.expect("REPLACE", "after CREATE OR")
+        kind = self._kind("CREATE")
+        if_not_exists = cursor.accept("IF")
+        if if_not_exists:
+            cursor.expect("NOT", "after IF", "write IF NOT EXISTS")
+            cursor.expect("EXISTS", "after IF NOT", "write IF NOT EXISTS")
+        name = cursor.expect_name(f"the {kind}", _CREATES[kind][1])
+        self.head = head = _Head(kind, name, or_replace, if_not_exists)
+        if or_replace and if_not_exists:
+            message = "OR REPLACE and IF NOT EXISTS say the opposite of each other"
+            fault = Diagnostic("SQL_SYNTAX", message, name.span, "leave one of them out")
+            cursor.faults.append(fault)
+        return _CREATES[kind][0](self, head, first)
+
+    def _kind(self, verb: str) -> Kind:
+        cursor = self.cursor
+        token = cursor.token
+        if token.key in _KINDS:
+            cursor.take()
+            return _KINDS[token.key]
+        if token.sort is not Sort.WORD:
+            raise cursor.expected([*_KINDS], f"after {verb}")
+        close = nearest(token.text, [kind.lower() for kind in _KINDS])
+        hint = _OTHER_KINDS.get(token.key) if verb == "CREATE" else None
+        if hint is None and close:
+            hint = f"did you mean `{verb} {close[0].upper()}`?"
+        if hint is None:
+            hint = f"after {verb} stands {', '.join(_KINDS)}"
+        message = f"`{verb} {token.text}` is not a statement"
+        raise cursor.fault(message, token, hint, "UNKNOWN_STATEMENT")
+
+    def _secret(self, head: _Head, first: int) -> Statement:
+        cursor = self.cursor
+        secret = variable = None
+        if cursor.accept("FROM"):
+            cursor.expect("ENV", "after FROM", _CREATES[Kind.SECRET][1])
+            variable = self._text("the name of an environment variable")
+        else:
+            if not cursor.accept("AS"):
+                raise cursor.expected(["AS", "FROM ENV"], hint=_CREATES[Kind.SECRET][1])
+            secret = self._text("the secret")
+        return CreateSecret(*self._created(head, first), secret, variable)
+
+    def _connection(self, head: _Head, first: int) -> Statement:
+        cursor = self.cursor
+        cursor.expect("TO", f"after the connection's name `{head.name}`", _CREATES[head.kind][1])
+        bare = cursor.token.sort is Sort.WORD
+        connector = cursor.expect_name("a connector, such as kafka", _CREATES[head.kind][1])
+        if bare:
+            connector = replace(connector, text=connector.text.lower())
+        options = read_fields(cursor)
+        return CreateConnection(*self._created(head, first), connector, options)
+
+    def _table(self, head: _Head, first: int) -> Statement:
+        cursor = self.cursor
+        columns = watermark = None
+        if cursor.looking("("):
+            columns, watermark = read_columns(cursor)
+        if cursor.looking("AS"):
+            hint = "a SELECT with a name is a view: `CREATE VIEW name AS SELECT …`"
+            raise cursor.fault("a table is not made by a SELECT", hint=hint)
+        hint = "say where its rows are: `WITH ( connector = '…' )`"
+        cursor.expect("WITH", f"after the table `{head.name}`", hint)
+        options = read_fields(cursor)
+        return CreateTable(*self._created(head, first), columns, watermark, options)
+
+    def _view(self, head: _Head, first: int) -> Statement:
+        cursor = self.cursor
+        if cursor.looking("("):
+            hint = "name the columns in the SELECT: `SELECT id AS order_id …`"
+            raise cursor.fault("a view has no list of columns", hint=hint)
+        options = read_fields(cursor) if cursor.accept("WITH") else None
+        query = None
+        if options is None or not cursor.ended:
+            cursor.expect("AS", f"after the view `{head.name}`", _CREATES[head.kind][1])
+            query = self._query()
+        return CreateView(*self._created(head, first), query, options or {})
+
+    def _pipeline(self, head: _Head, first: int) -> Statement:
+        cursor = self.cursor
+        options: Fields = read_fields(cursor) if cursor.accept("WITH") else {}
+        cursor.expect("AS", f"after the pipeline `{head.name}`", _CREATES[head.kind][1])
+        query, inserts = None, ()
+        if cursor.looking("BEGIN"):
+            inserts = self._block()
+        elif cursor.looking("INSERT"):
+            inserts = (self._inserted(),)
+        else:
+            query = self._query()
+        return CreatePipeline(*self._created(head, first), options, query, inserts)
+
+    def _block(self) -> tuple[Insert, ...]:
+        cursor = self.cursor
+        begin = cursor.take()
+        self.in_block = True
+        inserts = []
+        while not cursor.accept("END"):
+            if cursor.token.sort is Sort.END:
+                raise cursor.fault("this BEGIN has no END", begin, "write `END;` after its INSERTs")
+            if not cursor.looking("INSERT"):
+                raise cursor.expected(["INSERT", "END"], "in the block of a pipeline")
+            inserts.append(self._inserted())
+            if not cursor.looking("END"):
+                cursor.expect(";", "after an INSERT in a block")
+        self.in_block = False
+        if not inserts:
+            hint = "write `INSERT INTO table SELECT …;` between BEGIN and END"
+            raise cursor.fault("there is nothing in this block", begin, hint)
+        return tuple(inserts)
+
+    def _created(self, head: _Head, first: int) -> tuple[str, Span, Name, bool, bool]:
+        return (*self._whole(first), head.name, head.or_replace, head.if_not_exists)
+
+    # The other statements.
+
+    def _inserted(self) -> Insert:
+        first = self.cursor.at
+        self.cursor.take()
+        return self._insert(first)
+
+    def _insert(self, first: int) -> Insert:
+        cursor = self.cursor
+        if cursor.looking("OVERWRITE"):
+            raise cursor.fault("a sink is never overwritten", hint="write INSERT INTO")
+        cursor.expect("INTO", "after INSERT", "write `INSERT INTO table SELECT …`")
+        if cursor.looking("TABLE") and cursor.ahead().key not in (*_QUERIES, ""):
+            cursor.take()
+        table = cursor.expect_name("the table to write to", "write `INSERT INTO table SELECT …`")
+        columns = self._named_columns() if self._at_columns() else ()
+        query = self._query()
+        return Insert(*self._whole(first), table, columns, query)
+
+    def _at_columns(self) -> bool:
+        return self.cursor.looking("(") and self.cursor.ahead().key not in _QUERIES
+
+    def _named_columns(self) -> tuple[Name, ...]:
+        cursor = self.cursor
+        cursor.expect("(")
+        columns = [cursor.expect_name("a column")]
+        while cursor.accept(","):
+            columns.append(cursor.expect_name("a column"))
+        cursor.expect(")", "after the columns")
+        return tuple(columns)
+
+    def _drop(self, first: int) -> Statement:
+        cursor = self.cursor
+        kind = self._kind("DROP")
+        if_exists = cursor.accept("IF")
+        if if_exists:
+            cursor.expect("EXISTS", "after IF")
+        name = cursor.expect_name(f"the {kind}")
+        found: set[str] = set()
+        while cursor.token.key in ("CASCADE", "PURGE"):
+            found.add(cursor.take().key)
+        if cursor.token.sort is Sort.WORD:
+            raise cursor.expected(["CASCADE", "PURGE"], "or the end of the statement")
+        whole = self._whole(first)
+        return Drop(*whole, kind, name, if_exists, "CASCADE" in found, "PURGE" in found)
+
+    def _show(self, first: int) -> Statement:
+        cursor = self.cursor
+        if cursor.accept("CREATE"):
+            kind = self._kind_before_name()
+            name = cursor.expect_dotted_name("what is to be shown")
+            return Show(*self._whole(first), "create", name, kind)
+        token = cursor.token
+        what = token.text.lower()
+        if cursor.accept("DEAD", "LETTERS"):
+            what = "dead_letters"
+        elif token.sort is Sort.WORD and what in SHOWN:
+            cursor.take()
+        else:
+            raise cursor.expected([word.upper() for word in SHOWN], "or `CREATE name`, after SHOW")
+        return Show(*self._whole(first), what)
+
+    def _kind_before_name(self) -> Kind | None:
+        """A kind, unless the word is the name itself."""
+        following = self.cursor.ahead()
+        if (self.cursor.token.key in _KINDS and following.key not in (";", ".", "")) or (
+            self.cursor.token.key in _KINDS and following.sort in (Sort.QUOTED, Sort.TEXT)
+        ):
+            return _KINDS[self.cursor.take().key]
+        return None
+
+    def _describe(self, first: int) -> Statement:
+        kind = self._kind_before_name()
+        name = self.cursor.expect_dotted_name("what is to be described")
+        return Describe(*self._whole(first), name, kind)
+
+    def _explain(self, first: int) -> Statement:
+        cursor = self.cursor
+        code = cursor.looking("CODE") and cursor.ahead().key not in (";", "")
+        if code:
+            cursor.take()
+        token, inner = cursor.token, cursor.at
+        name: Name | None = None
+        statement: Statement | None = None
+        if token.key in _QUERIES or token.key in ("INSERT", "CREATE"):
+            statement = self._statement(inner)
+            self.head = None
+            if not isinstance(statement, Select | Insert | CreatePipeline):
+                hint = "EXPLAIN takes a pipeline's name, a SELECT, an INSERT or a CREATE PIPELINE"
+                raise cursor.fault("this cannot be explained", token, hint)
+        else:
+            if cursor.looking("PIPELINE") and cursor.ahead().key not in (";", ""):
+                cursor.take()
+            name = cursor.expect_name("a pipeline")
+        return Explain(*self._whole(first), code, name, statement)
+
+    def _control(self, first: int) -> Statement:
+        cursor = self.cursor
+        verb = Verb(cursor.tokens[first].text.lower())
+        cursor.expect("PIPELINE", f"after {verb.upper()}", f"write `{verb.upper()} PIPELINE name`")
+        name = cursor.expect_name("the pipeline")
+        options: Fields = read_fields(cursor) if cursor.accept("WITH") else {}
+        return Control(*self._whole(first), verb, name, options)
+
+    def _set(self, first: int) -> Statement:
+        cursor = self.cursor
+        if cursor.ended:
+            return Set(*self._whole(first), None, None)
+        setting = cursor.expect_dotted_name("a setting", "write `SET name = value`")
+        if cursor.ended:
+            return Set(*self._whole(first), setting, None)
+        if not cursor.accept("=") and not cursor.accept("TO"):
+            raise cursor.expected(["="], f"after the setting `{setting}`")
+        token = cursor.token
+        if token.sort not in (Sort.WORD, Sort.TEXT, Sort.NUMBER):
+            raise cursor.expected([], f"a value for the setting `{setting}`")
+        cursor.take()
+        return Set(*self._whole(first), setting, name(token))
+
+    def _text(self, what: str) -> str:
+        cursor = self.cursor
+        if cursor.token.sort is not Sort.TEXT:
+            raise cursor.expected([], f"{what}, in quotes")
+        return value(cursor.take())[0]
+
+
+# After these a line may go on with any word.
+_JOINTS = ("AS", ",", ".", "BY", "SELECT")
+_READ: dict[str, Callable[[_Parser, int], Statement]] = {
+    "CREATE": _Parser._create,
+    "INSERT": _Parser._insert,
+    "DROP": _Parser._drop,
+    "SHOW": _Parser._show,
+    "DESCRIBE": _Parser._describe,
+    "DESC": _Parser._describe,
+    "EXPLAIN": _Parser._explain,
+    "START": _Parser._control,
+    "STOP": _Parser._control,
+    "PAUSE": _Parser._control,
+    "RESUME": _Parser._control,
+    "SET": _Parser._set,
+}
+# How each kind is read after its name, and how it is written.
+_CREATES: dict[Kind, tuple[Callable[[_Parser, _Head, int], Statement], str]] = {
+    Kind.SECRET: (_Parser._secret, "write `CREATE SECRET name AS 'value'` or `… FROM ENV 'X'`"),
+    Kind.CONNECTION: (
+        _Parser._connection,
+        "write `CREATE CONNECTION name TO kafka ( bootstrap_servers = '…', … )`",
+    ),
+    Kind.TABLE: (
+        _Parser._table,
+        "write `CREATE TABLE name ( id BIGINT, … ) WITH ( connector = '…' )`",
+    ),
+    Kind.VIEW: (_Parser._view, "write `CREATE VIEW name AS SELECT …`"),
+    Kind.PIPELINE: (
+        _Parser._pipeline,
+        "write `CREATE PIPELINE name WITH ( sink = '…' ) AS SELECT …`",
+    ),
+}
