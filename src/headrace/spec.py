@@ -27,6 +27,7 @@ class Type(StrEnum):
     CHOICE = "choice"
     LIST = "list of text"
     PROPERTIES = "mapping of text"
+    EXPRESSIONS = "mapping of SQL, or list of names"
     DURATION = "duration"
     MAPPING = "mapping"
     MAPPINGS = "list of mappings"
@@ -104,6 +105,15 @@ class Options:
 
     def _shown(self, option: str, value: object) -> object:
         return HIDDEN if self.spec.option(option).secret else value
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What stands under a name: SQL, or in a list of names nothing more than the name."""
+
+    name: str
+    sql: str | None
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -338,6 +348,33 @@ def _properties(_option: Option, node: Node) -> dict[str, str]:
     return result
 
 
+def _expressions(_option: Option, node: Node) -> tuple[Expression, ...]:
+    """SQL by name, with the place of each; or names alone."""
+    if isinstance(node.value, dict):
+        found = [_expression(name, entry.node) for name, entry in node.value.items()]
+    elif isinstance(node.value, list):
+        wrong = [item for item in node.value if not isinstance(item.value, str)]
+        if wrong:
+            raise ValueError(f"must be a list of names, and holds {wrong[0].shape}")
+        found = [Expression(item.text.strip(), None, item.span) for item in node.value]
+    else:
+        wanted = "a mapping of names to SQL, or a list of names"
+        raise ValueError(f"must be {wanted}, and is {node.shape}")  # noqa: TRY004
+    names = [each.name.lower() for each in found]
+    if not names or not all(names):
+        raise ValueError("has an empty name" if names else "is empty")
+    twice = next((each.name for each in found if names.count(each.name.lower()) > 1), None)
+    if twice is not None:
+        raise ValueError(f"names `{twice}` twice")
+    return tuple(found)
+
+
+def _expression(name: str, node: Node) -> Expression:
+    if isinstance(node.value, list | dict | None) or not node.text.strip():
+        raise ValueError(f"`{name}` must be SQL, and is {node.shape}")
+    return Expression(name.strip(), node.text, node.span)
+
+
 _UNITS = {
     "ms": 1,
     **dict.fromkeys(("s", "second", "seconds"), 1000),
@@ -364,5 +401,6 @@ _CONVERTERS: dict[Type, Callable[[Option, Node], Any]] = {
     Type.CHOICE: _choice,
     Type.LIST: _list,
     Type.PROPERTIES: _properties,
+    Type.EXPRESSIONS: _expressions,
     Type.DURATION: _duration,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.spans import Diagnostic, Field, Node, Span
-from headrace.spec import HIDDEN, Option, Options, Setting, Spec, Type, unknown
+from headrace.spec import HIDDEN, Expression, Option, Options, Setting, Spec, Type, unknown
 
 HERE = Span("p.yaml", 1, 1)
 AT = Span("p.yaml", 7, 3)
@@ -30,6 +30,10 @@ def read(option: Option | Spec, values: dict[str, Any]) -> tuple[Options, list[D
     return chosen.read({key: Field(AT, node(value)) for key, value in values.items()}, HERE)
 
 
+def _named(name: str, sql: str | None) -> Expression:
+    return Expression(name, sql, AT)
+
+
 @pytest.mark.parametrize(
     ("kind", "written", "value"),
     [
@@ -46,6 +50,8 @@ def read(option: Option | Spec, values: dict[str, Any]) -> tuple[Options, list[D
         (Type.LIST, "a", ("a",)),
         (Type.LIST, [1, "b"], ("1", "b")),
         (Type.PROPERTIES, {"a": 1, "b": True, "c": "x"}, {"a": "1", "b": "true", "c": "x"}),
+        (Type.EXPRESSIONS, {"a": "b + 1", "c": 2}, (_named("a", "b + 1"), _named("c", "2"))),
+        (Type.EXPRESSIONS, ["a", " b "], (_named("a", None), _named("b", None))),
         (Type.DURATION, "500ms", 500),
         (Type.DURATION, "2 s", 2000),
         (Type.DURATION, "5 minutes", 300_000),
@@ -85,6 +91,15 @@ def test_a_value_is_read_in_its_options_type(kind: Type, written: Any, value: An
         (Type.PROPERTIES, "a=b"),
         (Type.PROPERTIES, {"a": None}),
         (Type.PROPERTIES, {"a": ["b"]}),
+        (Type.EXPRESSIONS, "a"),
+        (Type.EXPRESSIONS, []),
+        (Type.EXPRESSIONS, {}),
+        (Type.EXPRESSIONS, [""]),
+        (Type.EXPRESSIONS, [7]),
+        (Type.EXPRESSIONS, ["a", "A"]),
+        (Type.EXPRESSIONS, {"a": None}),
+        (Type.EXPRESSIONS, {"a": ["b"]}),
+        (Type.EXPRESSIONS, {"a": " "}),
         (Type.DURATION, "5"),
         (Type.DURATION, 5),
         (Type.DURATION, "5 parsecs"),

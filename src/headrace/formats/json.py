@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CORRUPT = "__corrupt"
+# What can be wrong before there is a text to parse.
+NO_TEXT = {
+    "NULL_VALUE": "the record has no value",
+    "EMPTY_VALUE": "the value is empty",
+    "NOT_UTF8": "the value is not UTF-8 text",
+}
 _TEXT = "trim(CAST(value AS STRING))"
 # Not LIKE '{%}', for which Spark counts the characters of the whole text.
 _IN_BRACES = f"startswith({_TEXT}, '{{') AND endswith({_TEXT}, '}}')"
@@ -64,9 +70,7 @@ def reason(schema: Schema) -> str:
     It parses the record once more for each field, so it belongs where only bad records come.
     """
     cases = [
-        "WHEN 'NULL_VALUE' THEN 'the record has no value'",
-        "WHEN 'EMPTY_VALUE' THEN 'the value is empty'",
-        "WHEN 'NOT_UTF8' THEN 'the value is not UTF-8 text'",
+        *(f"WHEN '{code}' THEN '{text}'" for code, text in NO_TEXT.items()),
         "WHEN 'NOT_JSON' THEN 'the value is not valid JSON'",
         "WHEN 'NOT_AN_OBJECT' THEN 'the value is not one JSON object'",
         f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema)}",
@@ -91,7 +95,7 @@ def _error(schema: Schema, tombstones: bool) -> str:
         f"WHEN NOT ({_IN_BRACES}) THEN 'NOT_AN_OBJECT' ELSE 'WRONG_TYPE' END"
     )
     cases = [
-        f"WHEN value IS NULL THEN {_no_value(tombstones)}",
+        f"WHEN value IS NULL THEN {no_value(tombstones)}",
         "WHEN length(value) = 0 THEN 'EMPTY_VALUE'",
         "WHEN NOT is_valid_utf8(CAST(value AS STRING)) THEN 'NOT_UTF8'",
         f"WHEN __json IS NULL OR __json.{CORRUPT} IS NOT NULL THEN {corrupt}",
@@ -104,7 +108,7 @@ def _error(schema: Schema, tombstones: bool) -> str:
     return f"CASE {' '.join(cases)} END"
 
 
-def _no_value(tombstones: bool) -> str:
+def no_value(tombstones: bool) -> str:
     """A tombstone deletes what has its key; without a key there is nothing that it could mean."""
     return f"IF(key IS NULL, 'NULL_VALUE', '{TOMBSTONE}')" if tombstones else "'NULL_VALUE'"
 

@@ -138,6 +138,12 @@ _TYPES: dict[Type, Callable[[Option], Schema]] = {
         "type": "object",
         "additionalProperties": {"type": _SCALAR},
     },
+    Type.EXPRESSIONS: lambda _: {
+        "anyOf": [
+            {"type": "object", "additionalProperties": {"type": _SCALAR}, "minProperties": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ]
+    },
     Type.DURATION: lambda _: {"type": "string", "pattern": r"^[0-9]+ *[A-Za-z]+$|\$\{env:"},
     Type.MAPPING: _mapping,
     Type.MAPPINGS: lambda option: {

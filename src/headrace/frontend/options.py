@@ -220,6 +220,14 @@ SOURCE = Spec(
             default=True,
         ),
         Option(
+            "columns",
+            Type.EXPRESSIONS,
+            "The columns that SQL and sinks see, in this order: each a name and an SQL expression "
+            "over the source's own columns, for one row; a list of names takes these as they are. "
+            "A watermark may be on one of them. Default: the source's own columns.",
+            example="{id: id, at: timestamp_millis(ts)}",
+        ),
+        Option(
             "watermark",
             Type.MAPPING,
             "In a stream: how late rows may come, so that windows, joins and `deduplicate` can be "

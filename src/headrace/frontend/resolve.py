@@ -14,6 +14,7 @@ from typing import Any
 from headrace.formats.carried import COLUMN
 from headrace.formats.messages import returned_columns
 from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP, STEP_KINDS, name_fault
+from headrace.model import expressions
 from headrace.model.pipeline import (
     DeduplicateTransform,
     Guarantee,
@@ -29,16 +30,17 @@ from headrace.model.pipeline import (
     Watermark,
 )
 from headrace.model.query import Query
-from headrace.model.schema import Schema
+from headrace.model.schema import Schema, quote
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Field, Node, Severity, Span
-from headrace.spec import Options, Spec, unknown
+from headrace.spec import Expression, Options, Spec, unknown
 
 Fields = Mapping[str, Field]
 
 INPUT = "input"  # in SQL: the rows of the step before
 _INPUT = "of this step's input"
+_ONE_ROW = "the source's own columns, for one row"
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = {INPUT, "values", "table", "select", "from", "where"} | {
@@ -128,13 +130,28 @@ class _Resolver:
             self.faults.extend(SOURCES[connector].check(options))
             said = self.faults[before:]
             broken = any(fault.severity is Severity.ERROR for fault in said)
-            self.columns[name] = SOURCES[connector].columns(options, doubtful=broken)
+            own = SOURCES[connector].columns(options, doubtful=broken)
+            columns = self._columns(common["columns"] or (), own)
+            self.columns[name] = tuple(each.name for each in columns) or own
             table, stored = common["metadata_table"], common["store_offsets"]
             if table is not None and not stored:
                 message = "`metadata_table` has no effect with `store_offsets: false`"
                 self._fault("CONFLICT", message, common.at("metadata_table"), "remove one of them")
             watermark = self._watermark(name, common, options)
-            yield Source(name, connector, options, table, stored, watermark, node.span)
+            yield Source(name, connector, options, table, stored, watermark, columns, node.span)
+
+    def _columns(
+        self, columns: tuple[Expression, ...], own: tuple[str, ...] | None
+    ) -> tuple[Expression, ...]:
+        """What `columns` asks for, checked against the source's own columns."""
+        for each in columns:
+            if each.name.lower() == COLUMN:
+                message = f"`{COLUMN}` is a column that Headrace needs for itself"
+                self._fault("CONFLICT", message, each.span, "choose another name")
+            label = "columns" if each.sql is None else f"columns.{each.name}"
+            sql = each.sql or quote(each.name)
+            self.faults.extend(expressions.faults(label, sql, each.span, own, _ONE_ROW))
+        return columns
 
     def _watermark(self, name: str, common: Options, options: Options) -> Watermark | None:
         asked = common["watermark"]
@@ -144,10 +161,13 @@ class _Resolver:
         known = self.columns[name]
         if known is not None and column.lower() not in {each.lower() for each in known}:
             self.faults.append(unknown("column", column, known, span, f"of `{name}`"))
-        kind = _declared_type(options, column)
+        kind = _type_of(column, common, options)
         if kind is not None and kind not in _TIMES:
             message = f"a watermark needs a TIMESTAMP, and `{column}` is {kind}"
-            self._fault("BAD_VALUE", message, span, f"declare `{column} TIMESTAMP` in `schema`")
+            hint = f"declare `{column} TIMESTAMP` in `schema`"
+            if common["columns"]:
+                hint = f"make one of it in `columns`: `{column}: CAST(… AS TIMESTAMP)`"
+            self._fault("BAD_VALUE", message, span, hint)
         return Watermark(column, asked["delay"], span)
 
     # Transforms
@@ -398,9 +418,13 @@ class _Resolver:
         self.faults.append(Diagnostic(code, message, span, hint))
 
 
-def _declared_type(options: Options, column: str) -> str | None:
-    """The type that a source's own `schema` gives to a column, where it does."""
-    if "schema" not in options.spec.names or options["schema"] is None:
-        return None
-    columns = Schema.parse(options["schema"]).columns
-    return next((each.type for each in columns if each.name.lower() == column.lower()), None)
+def _type_of(column: str, common: Options, options: Options) -> str | None:
+    """The type that a source's `schema` or `columns` gives to a column, where it can be told."""
+    schema = None
+    if "schema" in options.spec.names and options["schema"] is not None:
+        schema = Schema.parse(options["schema"])
+    made = common["columns"] or ()
+    same = (each for each in made if each.name.lower() == column.lower())
+    itself = None if made else Expression(column, None, options.span)
+    found = next(same, itself)
+    return None if found is None else expressions.type_of(found, schema)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from headrace.spans import Span
-from headrace.spec import Options
+from headrace.spec import Expression, Options
 
 NOWHERE = Span("", 1, 1)
 
@@ -47,7 +47,8 @@ class Source:
     """`name` is the table that SQL reads.
 
     `metadata_table` is the path or name that the author gave for the positions of a batch; without
-    `store_offsets` it has none.
+    `store_offsets` it has none. `columns` are what SQL sees, by SQL over the source's own columns;
+    without any, it sees these.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Source:
     metadata_table: str | None = None
     store_offsets: bool = True
     watermark: Watermark | None = None
+    columns: tuple[Expression, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
 
 

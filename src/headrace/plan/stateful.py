@@ -97,6 +97,8 @@ def _follow(pipeline: Pipeline, query: Query) -> Memory:
 
 def _columns(pipeline: Pipeline, name: str) -> frozenset[str] | None:
     source = pipeline.source(name)
+    if source.columns:
+        return frozenset(each.name.lower() for each in source.columns)
     columns = SOURCES[source.connector].columns(source.options)
     return None if columns is None else frozenset(column.lower() for column in columns)
 

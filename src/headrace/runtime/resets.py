@@ -86,7 +86,7 @@ def due(asked: Mapping[str, str], resets: Resets, again: bool) -> set[str]:
     if again and not asked:
         raise DefinitionError(
             "no source has an `offset` that could be followed again",
-            hint="add `offset:` with type and partitions, or leave --reset-offsets away",
+            hint="add `offset:` with a type, or leave --reset-offsets away",
         )
     return {name for name, text in asked.items() if again or resets.followed.get(name) != text}
 

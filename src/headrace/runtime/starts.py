@@ -173,8 +173,7 @@ class Starts:
         """The positions that count: those that `offset` moves do not."""
         if look.source.name not in now:
             return look.stands
-        moved = look.source.moved
-        return {key: at for key, at in look.stands.items() if key not in moved}
+        return {key: at for key, at in look.stands.items() if not look.source.moves(key)}
 
     def _refuse_others(self, query: Query) -> None:
         others = [s.name for s in query.sources if not isinstance(s, KafkaSource)]

@@ -15,10 +15,10 @@ from sqlglot.dialects import Spark
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from headrace.formats.carried import COLUMN, located
+from headrace.model import expressions
 from headrace.model import pipeline as model
 from headrace.model.functions import UNREPEATABLE
 from headrace.model.offsets import Offsets, Range
-from headrace.model.query import Query
 from headrace.model.schema import literal, quote
 from headrace.sources.plain import PlainSource, register
 from headrace.sources.reader import Access
@@ -170,21 +170,9 @@ class ImpulseSource(PlainSource):
 
 
 def _field_faults(name: str, expression: str, where: Span) -> Iterator[Diagnostic]:
-    lead = "SELECT ("
-    query, faults = Query.parse(
-        f"{lead}{expression}) FROM impulse", where, len(lead), len(expression)
-    )
-    for fault in faults:
-        yield Diagnostic(fault.code, f"`fields.{name}`: {fault.message}", where, fault.hint)
-    if query is None:
-        return
-    if not query.rowwise or len(query.tree.selects) != 1:
-        message = f"`fields.{name}` must be an expression over `n` and `at`"
-        yield Diagnostic("BAD_VALUE", message, where)
-        return
-    for fault in query.unknown_columns({"impulse": INPUTS}, f"that `fields.{name}` can use"):
-        yield Diagnostic(fault.code, fault.message, where, fault.hint)
-    for word in _unrepeatable(expression):
+    found = list(expressions.faults(f"fields.{name}", expression, where, INPUTS, "`n` and `at`"))
+    yield from found
+    for word in _unrepeatable(expression) if not found else ():
         message = f"`fields.{name}`: `{word}` gives something else each time a row is made"
         hint = "use `rand()`, `n` and `at`; for an id, `md5(CAST(n AS STRING))`"
         yield Diagnostic("BAD_VALUE", message, where, hint)

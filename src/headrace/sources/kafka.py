@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.errors import DataLoss, PositionBeyondEnd
-from headrace.formats import json as json_format
 from headrace.formats import raw as raw_format
 from headrace.formats.carried import COLUMN, refusing
 from headrace.model import pipeline as model
@@ -22,14 +21,16 @@ from headrace.model.names import version_text
 from headrace.model.offsets import Offsets, Range, by_topic
 from headrace.model.schema import Schema, quote
 from headrace.model.subscription import Subscription, dead_letter_topic
-from headrace.sources import kafka_checks, kafka_settings
+from headrace.sources import json_records, kafka_checks, kafka_settings
 from headrace.sources.kafka_options import (
     DATA,
     ENVELOPE,
     ENVELOPE_SQL,
+    HEADERS_JSON,
     METADATA,
     SPEC,
     format_of,
+    named_in,
     reset_of,
 )
 from headrace.sources.reader import RAW, Access, SourceContext, decoded
@@ -62,10 +63,11 @@ class KafkaSource:
     def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:
         if format_of(options) == "raw":
             names = raw_format.COLUMNS
-        elif options["schema"] is not None:
-            names = Schema.parse(options["schema"]).names
         else:
-            return None
+            schema = json_records.declared(options)
+            if schema is None:
+                return None
+            names = schema.names
         wanted = options["include_metadata"] or doubtful
         return (*names, *_added(names)) if wanted else names
 
@@ -111,7 +113,9 @@ class KafkaSource:
 
     @property
     def schema(self) -> Schema:
-        return Schema.parse(self.options["schema"])
+        schema = json_records.declared(self.options)
+        assert schema is not None  # JSON without one has been refused
+        return schema
 
     @property
     def bad_data(self) -> str:
@@ -119,7 +123,9 @@ class KafkaSource:
 
     @property
     def reason(self) -> str:
-        return raw_format.reason() if self.format == "raw" else json_format.reason(self.schema)
+        if self.format == "raw":
+            return raw_format.reason()
+        return json_records.reason(self.options, self.schema)
 
     @property
     def dead_letter_topic(self) -> str | None:
@@ -134,20 +140,19 @@ class KafkaSource:
         """What `offset` asks for; as long as it is the same, it has been followed already."""
         return reset_of(self.options)
 
-    @property
-    def moved(self) -> frozenset[tuple[str, int]]:
-        """The partitions that `offset` names."""
+    def moves(self, key: tuple[str, int]) -> bool:
+        """Whether `offset` holds for a partition: one that it names, or any if it names none."""
         asked = self.options["offset"]
-        named = asked["partitions"] if asked is not None else ()
-        return frozenset((each["topic"], each["partition"]) for each in named)
+        return asked is not None and (not asked["partitions"] or key in named_in(asked))
 
     @property
     def reset_in_words(self) -> str:
         asked = self.options["offset"]
-        named = ", ".join(f"{topic}[{number}]" for topic, number in sorted(self.moved))
+        named = ", ".join(f"{topic}[{number}]" for topic, number in sorted(named_in(asked)))
         value = "" if asked["value"] is None else f" {asked['value']}"
         where = f"offset ({self.options.at('offset')})"
-        return f"{named} begin once at {asked['type']}{value} when it is next started ({where})"
+        begin = f"{named or 'all partitions'} begin once at {asked['type']}{value}"
+        return f"{begin} when it is next started ({where})"
 
     @property
     def passes_losses(self) -> bool:
@@ -301,9 +306,10 @@ class KafkaSource:
             raw = raw.where("key IS NULL OR value IS NOT NULL")
         if self.format == "raw":
             return raw_format.decode(raw, self._metadata(raw_format.COLUMNS, "value"), originals)
-        schema = self.schema
-        metadata = self._metadata(schema.names, json_format.whole(schema))
-        decoded = json_format.decode(raw, schema, metadata, tombstones != "bad", originals)
+        options, schema = self.options, self.schema
+        metadata = self._metadata(schema.names, json_records.whole(options, schema))
+        keep = tombstones != "bad"
+        decoded = json_records.decode(raw, options, schema, metadata, keep, originals)
         if self.bad_data != "fail":
             return decoded
         own = [quote(name) for name in decoded.columns if name != COLUMN]
@@ -314,6 +320,8 @@ class KafkaSource:
         if not self.options["include_metadata"]:
             return ()
         made = {**METADATA, DATA: data, ENVELOPE: ENVELOPE_SQL}
+        if self.options["metadata_headers"] == "json":
+            made["_kafka_headers"] = HEADERS_JSON
         return tuple(f"{made[name]} AS {name}" for name in _added(names))
 
 

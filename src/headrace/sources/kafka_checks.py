@@ -8,6 +8,7 @@ from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN
 from headrace.model.schema import Schema
 from headrace.model.subscription import Subscription
+from headrace.sources import json_records
 from headrace.sources.kafka_options import DATA, ENVELOPE, LATER, METADATA, METHODS, format_of
 from headrace.spans import Diagnostic, Severity
 from headrace.spec import Options
@@ -22,6 +23,7 @@ _PROPERTIES = {
 def faults(options: Options) -> Iterator[Diagnostic]:
     yield from _topics(options)
     yield from _format(options)
+    yield from _metadata(options)
     yield from _dead_letters(options)
     yield from _offset(options)
     yield from _said_twice(options)
@@ -57,7 +59,9 @@ def _format(options: Options) -> Iterator[Diagnostic]:
         yield Diagnostic("CONFLICT", message, options.at("serde_config"), "keep one of them")
         return
     wanted = format_of(options)
-    if wanted == "json" and "schema" not in {*options.values, *options.meant}:
+    yield from json_records.faults(options, wanted)
+    given = {*options.values, *options.meant}
+    if wanted == "json" and not given.intersection(("schema", "json_unstructured")):
         message = "the kafka source needs `schema`, as its records are JSON"
         hint = 'add `schema: "id BIGINT NOT NULL, customer STRING, amount DOUBLE"`, or read bytes '
         yield Diagnostic("MISSING_OPTION", message, options.span, hint + "with `format: raw`")
@@ -73,6 +77,13 @@ def _raw(options: Options) -> Iterator[Diagnostic]:
     if options["tombstones"] == "bad":
         message = "`tombstones: bad` is not for raw bytes, of which none are bad"
         yield Diagnostic("CONFLICT", message, options.at("tombstones"), "remove it")
+
+
+def _metadata(options: Options) -> Iterator[Diagnostic]:
+    if "metadata_headers" in options and not options["include_metadata"]:
+        message = "`metadata_headers` has no effect without `include_metadata`"
+        hint = "add `include_metadata: true`"
+        yield Diagnostic("CONFLICT", message, options.at("metadata_headers"), hint)
 
 
 def _dead_letters(options: Options) -> Iterator[Diagnostic]:

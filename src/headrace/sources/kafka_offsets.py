@@ -15,7 +15,7 @@ from headrace.admin.client import Cluster
 from headrace.errors import NoOffsetForPartition
 from headrace.model.offsets import Offsets
 from headrace.model.subscription import Subscription
-from headrace.sources.kafka_options import BEGINNING, END, INT
+from headrace.sources.kafka_options import BEGINNING, END, INT, named_in
 from headrace.spec import Options
 
 Key = tuple[str, int]
@@ -61,8 +61,8 @@ def without(extent: Extent, keys: Iterable[Key]) -> Extent:
 
 
 def reset(cluster: Cluster, asked: Options, extent: Extent, warn: Warn) -> dict[Key, int]:
-    """Where the partitions that `offset` names begin by it."""
-    keys = _existing(cluster, asked)
+    """Where the partitions that `offset` holds for begin by it."""
+    keys = _existing(cluster, asked) if asked["partitions"] else list(extent.begins)
     kind, value = asked["type"], asked["value"]
     if kind == BEGINNING:
         return {key: extent.begins[key] for key in keys}
@@ -78,8 +78,8 @@ def reset(cluster: Cluster, asked: Options, extent: Extent, warn: Warn) -> dict[
 def _existing(cluster: Cluster, asked: Options) -> list[Key]:
     """The partitions that it names; one that is not there is refused."""
     named: dict[str, list[int]] = {}
-    for each in asked["partitions"]:
-        named.setdefault(each["topic"], []).append(each["partition"])
+    for topic, number in named_in(asked):
+        named.setdefault(topic, []).append(number)
     return [key for topic, numbers in named.items() for key in topics.keys(cluster, topic, numbers)]
 
 

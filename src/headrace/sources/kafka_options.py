@@ -16,6 +16,7 @@ from headrace.model.names import (
 )
 from headrace.model.schema import schema_fault
 from headrace.model.subscription import pattern_fault
+from headrace.sources.json_records import UNSTRUCTURED
 from headrace.spec import Option, Options, Spec, Type
 
 METADATA = {
@@ -26,6 +27,13 @@ METADATA = {
     "_kafka_key": "key",
     "_kafka_headers": "headers",
 }
+# The headers as one object. A map would refuse a name that comes twice, so only the last is taken.
+HEADERS_JSON = (
+    "to_variant_object(map_from_entries(transform("
+    "filter(headers, (one, i) -> NOT exists(slice(headers, i + 2, size(headers)), "
+    "later -> later.key = one.key)), "
+    "one -> struct(one.key, try_validate_utf8(CAST(one.value AS STRING))))))"
+)
 # A record as one value beside what Kafka knows of it; a column of the schema comes first.
 DATA, ENVELOPE = "data", "metadata"
 ENVELOPE_SQL = (
@@ -51,8 +59,12 @@ def reset_of(options: Options) -> str | None:
     asked = options["offset"]
     if asked is None:
         return None
-    partitions = sorted((each["topic"], each["partition"]) for each in asked["partitions"])
-    return json.dumps([asked["type"], asked["value"], partitions])
+    return json.dumps([asked["type"], asked["value"], sorted(named_in(asked))])
+
+
+def named_in(asked: Options) -> list[tuple[str, int]]:
+    """The partitions that an `offset` names; none when it holds for all."""
+    return [(each["topic"], each["partition"]) for each in asked["partitions"]]
 
 
 def _offset_fault(asked: Options) -> str | None:
@@ -73,7 +85,7 @@ def _offset_fault(asked: Options) -> str | None:
 
 
 def _named_twice(asked: Options) -> str | None:
-    keys = [(each["topic"], each["partition"]) for each in asked["partitions"]]
+    keys = named_in(asked)
     twice = next((key for key in keys if keys.count(key) > 1), None)
     return twice and f"names {twice[0]}[{twice[1]}] twice"
 
@@ -81,7 +93,7 @@ def _named_twice(asked: Options) -> str | None:
 OFFSET = Option(
     "offset",
     Type.MAPPING,
-    "Where the named partitions begin when the pipeline is next started. It is followed once: "
+    "Where partitions begin when the pipeline is next started. It is followed once: "
     "a plain restart goes on from the stored position, and only another `offset`, or "
     "`headrace run --reset-offsets`, moves it again. Other partitions keep their position.",
     example="{type: int, value: 1000, partitions: [{topic: orders, partition: 0}]}",
@@ -106,8 +118,8 @@ OFFSET = Option(
         Option(
             "partitions",
             Type.MAPPINGS,
-            "The partitions that it holds for.",
-            required=True,
+            "The partitions that it holds for. Default: all that this source reads.",
+            default=(),
             example="[{topic: orders, partition: 0}]",
             fields=(
                 Option(
@@ -221,11 +233,12 @@ SPEC = Spec(
         Option(
             "schema",
             Type.TEXT,
-            "The columns, as in CREATE TABLE. A field that is NOT NULL must be there. "
-            "Needed for JSON.",
+            "The columns, as in CREATE TABLE. A field that is NOT NULL must be there; a VARIANT "
+            "takes any JSON. Needed for JSON, unless it is `json_unstructured`.",
             example='"id BIGINT NOT NULL, customer STRING, amount DOUBLE"',
             validate=schema_fault,
         ),
+        UNSTRUCTURED,
         Option(
             "auto_offset_reset",
             Type.CHOICE,
@@ -267,6 +280,15 @@ SPEC = Spec(
             + f", and the record as two values: `{DATA}`, and `{ENVELOPE}` with key, partition, "
             "offset, time and topic.",
             default=False,
+        ),
+        Option(
+            "metadata_headers",
+            Type.CHOICE,
+            "With `include_metadata`: what `_kafka_headers` is. `array` has each header's key and "
+            "bytes as they came; `json` is one VARIANT object of names and texts, the last of a "
+            "name that is there twice, and null for what is no UTF-8.",
+            default="array",
+            choices=("array", "json"),
         ),
         Option(
             "tombstones",

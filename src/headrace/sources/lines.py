@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.formats import csv, text
-from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN, refusing
 from headrace.model.names import servers_fault, topic_fault
 from headrace.model.schema import Schema, quote, schema_fault
+from headrace.sources import json_records
 from headrace.sources.plain import PlainSource, name_clashes
 from headrace.sources.reader import decoded
 from headrace.spans import Diagnostic
@@ -30,6 +30,9 @@ NO_RECORD = (
     "CAST(NULL AS BINARY) AS key",
     "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
 )
+_SHAPES = {"schema", "json_unstructured"}
+# How long a line is taken to be where only the number of lines is given.
+LINE_BYTES = 200
 _ONLY_CSV = ("header", "delimiter")
 _NOT_BLANK = "length(trim(BOTH ' \\t\\r' FROM CAST(value AS STRING))) > 0"
 
@@ -50,6 +53,7 @@ def _delimiter_fault(delimiter: str) -> str | None:
 
 
 OPTIONS = (
+    json_records.UNSTRUCTURED,
     Option(
         "delimiter",
         Type.TEXT,
@@ -106,7 +110,7 @@ class LineSource(PlainSource):
         if form == "text" and "schema" in options:
             message = "`schema` does not go with `format: text`, whose one column is `value STRING`"
             yield Diagnostic("CONFLICT", message, options.at("schema"), "remove one of them")
-        elif form != "text" and not {"schema"} & {*options.values, *options.meant}:
+        elif form != "text" and not _SHAPES & {*options.values, *options.meant}:
             message = f"`format: {form}` needs `schema`"
             hint = f"add `schema: {SCHEMA.example}`"
             yield Diagnostic("MISSING_OPTION", message, options.span, hint)
@@ -114,6 +118,7 @@ class LineSource(PlainSource):
             if name in options and form != "csv":
                 message = f"`{name}` has no effect with `format: {form}`"
                 yield Diagnostic("CONFLICT", message, options.at(name), "remove one of them")
+        yield from json_records.faults(options, form)
         yield from _bad_data(options)
         if options["schema"] is not None:
             taken = tuple(METADATA) if options["include_metadata"] else ()
@@ -124,10 +129,11 @@ class LineSource(PlainSource):
     def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:
         if options["format"] == "text":
             names: tuple[str, ...] = (text.COLUMN_NAME,)
-        elif options["schema"] is None:
-            return None
         else:
-            names = Schema.parse(options["schema"]).names
+            schema = json_records.declared(options)
+            if schema is None:
+                return None
+            names = schema.names
         wanted = options["include_metadata"] or doubtful
         return tuple(dict.fromkeys((*names, *METADATA))) if wanted else names
 
@@ -137,7 +143,9 @@ class LineSource(PlainSource):
 
     @property
     def schema(self) -> Schema:
-        return Schema.parse(self.options["schema"])
+        schema = json_records.declared(self.options)
+        assert schema is not None  # only text needs none
+        return schema
 
     @property
     def shape(self) -> str:
@@ -165,7 +173,7 @@ class LineSource(PlainSource):
     @property
     def reason(self) -> str:
         if self.format == "json":
-            return json_format.reason(self.schema)
+            return json_records.reason(self.options, self.schema)
         if self.format == "csv":
             return csv.reason(self.schema, self.options["delimiter"])
         return text.reason()
@@ -190,8 +198,8 @@ class LineSource(PlainSource):
         if self.format == "csv":
             delimiter = self.options["delimiter"]
             return csv.decode(lines, self.schema, delimiter, metadata, originals)
-        return json_format.decode(
-            lines, self.schema, metadata, tombstones=False, originals=originals
+        return json_records.decode(
+            lines, self.options, self.schema, metadata, tombstones=False, originals=originals
         )
 
 
