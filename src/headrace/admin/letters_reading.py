@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from headrace.admin import reading, topics
+from headrace.admin import letters_moved, reading, topics
 from headrace.admin.client import Cluster
-from headrace.admin.letters import Letter, Selection
+from headrace.admin.letters import ALL, Letter, Selection
 from headrace.admin.letters_moved import SUFFIX, Moved
 from headrace.admin.places import AtTime, Earliest
 
@@ -25,11 +25,15 @@ _NAMES = re.compile(r"(^|[._-])(dlq|dlt|dead[._-]?letters?)([._-]|$)", re.IGNORE
 
 @dataclass
 class Tally:
-    """The letters of one source topic with one code; times (ms) are of when they were written."""
+    """The letters of one pipeline and source topic with one code.
+
+    Times (ms) are of when they were written.
+    """
 
     topic: str
-    source: str | None
-    error: str | None
+    source: str | None = None
+    error: str | None = None
+    pipeline: str | None = None
     letters: int = 0
     redriven: int = 0
     oldest: int | None = None
@@ -76,10 +80,22 @@ def loads(found: Iterable[Letter]) -> Iterator[list[Letter]]:
         yield load
 
 
+def tallies(cluster: Cluster, topic: str, named: bool) -> list[Tally]:
+    """Counts of all letters of a topic, the most frequent first.
+
+    Of a topic that was only guessed by its name, nothing unless it holds letters of ours.
+    """
+    moved = letters_moved.read(cluster, topics.describe(cluster, topic))
+    found = tally(topic, letters(cluster, topic, ALL), moved)
+    if named or topic.endswith(".dlq"):
+        return found or [Tally(topic)]
+    return found if any(each.source for each in found) else []
+
+
 def tally(topic: str, found: Iterable[Letter], moved: Moved) -> list[Tally]:
-    """Counts by source topic and code, the most frequent first."""
-    tallies: dict[tuple[str | None, str | None], Tally] = {}
+    """Counts by source topic, code and pipeline, the most frequent first."""
+    counts: dict[tuple[str | None, str | None, str | None], Tally] = {}
     for letter in found:
-        key = letter.topic, letter.error
-        tallies.setdefault(key, Tally(topic, *key)).count(letter, letter.at in moved)
-    return sorted(tallies.values(), key=lambda each: -each.letters)
+        key = letter.topic, letter.error, letter.pipeline
+        counts.setdefault(key, Tally(topic, *key)).count(letter, letter.at in moved)
+    return sorted(counts.values(), key=lambda each: -each.letters)

@@ -40,6 +40,7 @@ _CONSUMER = """
     queued.min.messages session.timeout.ms
 """
 ALLOWED = frozenset(f"{_CONNECTION} {_LOGIN} {_PRODUCER} {_CONSUMER}".split())
+LOGIN = frozenset(_LOGIN.split())
 
 # Names that the Java client has for the same thing, for those who come from there.
 JAVA_NAMES = {

@@ -16,8 +16,8 @@ import typer
 
 from headrace.admin import letters_moved, letters_reading, times, topics
 from headrace.admin.client import Cluster, connect
-from headrace.admin.letters import ALL, Letter, Selection
-from headrace.admin.letters_reading import Tally
+from headrace.admin.letters import Letter, Selection
+from headrace.admin.letters_reading import Tally, tallies
 from headrace.cli import letter_lines, output
 from headrace.cli.arguments import DryRunOption, PropertyOption, YesOption, pairs, reach
 from headrace.cli.output import Format, FormatOption, counted
@@ -119,8 +119,8 @@ def list_topics(
     """List dead-letter topics: how many letters, from where, why, and how many were redriven."""
     named = target is not None
     found = _topics(target, bootstrap_server, property)
-    rows = [_tally(each) for cluster, name in found for each in _tallies(cluster, name, named)]
-    columns = ["topic", "source", "error", "letters", "redriven", "oldest", "newest"]
+    rows = [_tally(each) for cluster, name in found for each in tallies(cluster, name, named)]
+    columns = ["topic", "pipeline", "source", "error", "letters", "redriven", "oldest", "newest"]
     output.emit_rows(rows, columns, form)
     if not rows:
         output.note("there are no dead-letter topics; one of another name can be named")
@@ -331,15 +331,6 @@ def _of_file(file: Path, properties: Sequence[str] | None) -> list[tuple[Cluster
 
 
 # Letters
-
-
-def _tallies(cluster: Cluster, name: str, named: bool) -> list[Tally]:
-    """Of a topic that was only guessed by its name, nothing unless it holds letters of ours."""
-    moved = letters_moved.read(cluster, topics.describe(cluster, name))
-    found = letters_reading.tally(name, letters_reading.letters(cluster, name, ALL), moved)
-    if named or name.endswith(".dlq"):
-        return found or [Tally(name, None, None)]
-    return found if any(each.source for each in found) else []
 
 
 def _tally(tally: Tally) -> dict[str, Any]:

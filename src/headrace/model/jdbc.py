@@ -8,11 +8,15 @@ that it loads (`socketFactory`, `sslfactory`) or a file that it reads or writes 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
 
 from headrace.spec import Option, Type
 
 POSTGRES_DRIVER = "org.postgresql.Driver"
 
+_PORT = 5432
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _POSTGRES = re.compile(
     rf"jdbc:postgresql://(?P<hosts>{_HOST}(?:,{_HOST})*)/(?P<database>[^?/&#\s\\]+)"
@@ -60,6 +64,28 @@ def address(url: str) -> str:
     """`host:port/database` of a URL that has no fault."""
     match = _POSTGRES.fullmatch(url)
     return f"{match['hosts']}/{match['database']}" if match else url
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a URL that has no fault names: the hosts with their ports, the database, parameters."""
+
+    hosts: tuple[tuple[str, int], ...]
+    database: str
+    parameters: Mapping[str, str]
+
+
+def place(url: str) -> Place:
+    match = _POSTGRES.fullmatch(url)
+    if match is None:
+        raise ValueError(f"{url} is not the URL of a PostgreSQL database")
+    hosts = (re.fullmatch(r"(.+?)(?::([0-9]+))?", each) for each in match["hosts"].split(","))
+    parameters = (each.partition("=") for each in (match["parameters"] or "").split("&") if each)
+    return Place(
+        tuple((each[1].strip("[]"), int(each[2] or _PORT)) for each in hosts if each),
+        unquote(match["database"]),
+        {name: unquote(value) for name, _, value in parameters},
+    )
 
 
 def table_fault(table: str) -> str | None:
