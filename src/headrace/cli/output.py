@@ -56,18 +56,26 @@ def emit_value(value: Any, form: Format) -> None:
 
 
 def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """Columns as wide as what is in them. A screen that is narrower wraps; nothing is ever cut."""
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    headings = [column.upper() for column in columns]
+    right = [is_numeric(row.get(column) for row in rows) for column in columns]
+    emit_cells([column.upper() for column in columns], cells, right)
+
+
+def emit_cells(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    """Columns as wide as what is in them. A screen that is narrower wraps; nothing is ever cut.
+
+    What is `right` is set against the right edge of its column.
+    """
     widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
-    right = [_is_numeric(row.get(column) for row in rows) for column in columns]
     console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     console.print(_line(headings, widths, right), style="bold")
     for row in cells:
         console.print(_line(row, widths, right))
 
 
-def _is_numeric(values: Iterable[Any]) -> bool:
+def is_numeric(values: Iterable[Any]) -> bool:
     """Whether a column holds numbers and nothing else, save for what is not known."""
     known = [value for value in values if value is not None]
     return bool(known) and all(

@@ -92,9 +92,9 @@ class Launched:
             return PipelineEnded(self.pipeline, name, f"its process got {name}", hint)
         said = [line for line in self._lines() if line.strip() and not line.startswith("{")]
         for line, following in zip(said, [*said[1:], ""], strict=True):
-            error, hint = _ERROR.fullmatch(line), _HINT.fullmatch(following)
+            error, told = _ERROR.fullmatch(line), _HINT.fullmatch(following)
             if error is not None:
-                cure = hint["hint"] if hint else log
+                cure = told["hint"] if told else log
                 return PipelineEnded(self.pipeline, error["code"], error["reason"], cure, code)
         reason = said[-1] if said else f"exit code {code}"
         return PipelineEnded(self.pipeline, PipelineEnded.code, reason, log, code)

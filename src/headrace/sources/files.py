@@ -19,7 +19,7 @@ from headrace.formats.carried import COLUMN, located
 from headrace.model import pipeline as model
 from headrace.model.offsets import Offsets, Range
 from headrace.model.schema import quote
-from headrace.sources.lines import METADATA, NO_RECORD, OPTIONS, SCHEMA, LineSource
+from headrace.sources.lines import LINE_BYTES, METADATA, NO_RECORD, OPTIONS, SCHEMA, LineSource
 from headrace.sources.plain import name_clashes, unchecked_not_null
 from headrace.sources.reader import RAW, Access
 from headrace.spans import Diagnostic
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_FILES = 1000
-# Of the newest files a preview takes no more once it has this many bytes.
+# Of the newest files a preview takes at least this many bytes.
 _ENOUGH_BYTES = 1 << 20
 _ALL_FOLDERS = Setting("recursiveFileLookup", "true", "files of the folders in it count too")
 # Spark would pass over files that are a week older than the newest that it has read.
@@ -131,13 +131,14 @@ class FilesSource(LineSource):
             start[path, 0], end[path, 0] = read, read or size
         return Range(start, end, unit="bytes")
 
-    def newest(self, access: Access, count: int) -> Range:  # noqa: ARG002
+    def newest(self, access: Access, count: int) -> Range:
         end: dict[tuple[str, int], int] = {}
-        for path, size, _ in sorted(self._listed(access.spark), key=lambda file: -file[2]):
+        files = sorted(self._listed(access.spark), key=lambda file: -file[2])
+        for path, size, _ in files:
             end[path, 0] = size
-            if sum(end.values()) >= _ENOUGH_BYTES:
+            if sum(end.values()) >= max(_ENOUGH_BYTES, count * LINE_BYTES):
                 break
-        return Range(dict.fromkeys(end, 0), end, unit="bytes")
+        return Range(dict.fromkeys(end, 0), end, unit="bytes", partial=len(end) < len(files))
 
     def _listed(self, spark: SparkSession) -> list[tuple[str, int, float]]:
         """Path, size and time of each file, as Spark's own listing has them."""

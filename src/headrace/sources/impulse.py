@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot.dialects import Spark
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 INPUTS = ("n", "at")
+# Of rows without an end a preview takes no more, whatever it is asked for.
+_ENOUGH_ROWS = 100_000
 _RANDOM = ("rand", "random")
 _TEXTS = (TokenType.STRING, TokenType.IDENTIFIER)
 
@@ -144,7 +146,9 @@ class ImpulseSource(PlainSource):
 
     def newest(self, access: Access, count: int) -> Range:  # noqa: ARG002
         """There is no newest row, so the first ones show what all are like."""
-        return self.span_of(0, min(count, self.count or count), "records")
+        shown = min(count, self.count or _ENOUGH_ROWS)
+        found = self.span_of(0, shown, "records")
+        return replace(found, partial=shown != self.count)
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:
         start, end = found.start[self.key], found.end[self.key]

@@ -276,9 +276,13 @@ class KafkaSource:
 
     def newest(self, access: Access, count: int) -> Range:
         extent = self.extent(access.clusters)
-        share = max(count // max(len(extent.ends), 1), 1)
-        start = {key: max(extent.begins[key], end - share) for key, end in extent.ends.items()}
-        return Range(start, {key: max(extent.ends[key], start[key]) for key in start})
+        ends = {key: max(end, extent.begins[key]) for key, end in extent.ends.items()}
+        everything = Range(extent.begins, ends)
+        if everything.records <= count:
+            return everything
+        share = max(count // len(ends), 1)
+        start = {key: max(extent.begins[key], end - share) for key, end in ends.items()}
+        return Range(start, ends, partial=True)
 
     def stream(self, spark: SparkSession, starts: Offsets | None = None) -> DataFrame:
         """`starts` counts where there is no checkpoint yet, and names every partition."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from headrace.formats import growing
 from headrace.model import pipeline as model
 from headrace.model.offsets import Offsets, Range
-from headrace.sources.lines import NO_RECORD, OPTIONS, SCHEMA, LineSource
+from headrace.sources.lines import LINE_BYTES, NO_RECORD, OPTIONS, SCHEMA, LineSource
 from headrace.sources.reader import RAW, Access
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Setting, Spec, Type
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Key = tuple[str, int]
-# How long a line is taken to be where only the number of lines is given.
-_LINE_BYTES = 200
 # The identity of no file: stored by a run that found none, so that it counts as one that was here.
 _NOTHING = -1
 
@@ -110,7 +108,7 @@ class LogSource(LineSource):
         if not end:
             access.warn(f"no file {self.path} with a complete line is there yet")
             start = end = {(self.path, _NOTHING): 0}
-        return Range(start, end, unit="bytes")
+        return Range(start, end, unit="bytes", partial=any(start.values()))
 
     def _files(self, stored: Offsets) -> dict[Key, str]:
         """Where each file is now, by the name that it had when it was first seen."""
@@ -146,7 +144,7 @@ class LogSource(LineSource):
     def newest(self, access: Access, count: int) -> Range:  # noqa: ARG002
         files = self._files({})
         end = {key: growing.complete(path) for key, path in files.items()}
-        back = count * _LINE_BYTES
+        back = count * LINE_BYTES
         start = {key: growing.line_after(files[key], at - back) for key, at in end.items()}
         return Range(start, end, unit="bytes")
 
