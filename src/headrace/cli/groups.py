@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,10 +48,7 @@ def list_groups(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List groups with their state, type and coordinator."""
-    found = groups.list_all(reach(bootstrap_server, property))
-    _emit_states([_state(group) for group in found], form)
-    if not found:
-        output.note("there are no groups yet; a reader or a pipeline makes its own")
+    emit_all(reach(bootstrap_server, property), form)
 
 
 @app.command(no_args_is_help=True)
@@ -124,7 +122,19 @@ def reset(
     else:
         chosen = places.Listed(resets.parse_plan(from_file.read_text(), str(from_file)))
     scopes = [resets.parse_scope(text) for text in topic or ()]
-    cluster = reach(bootstrap_server, property)
+    move(reach(bootstrap_server, property), group, chosen, scopes, dry_run, yes, form)
+
+
+def move(
+    cluster: Cluster,
+    group: str,
+    chosen: places.Place,
+    scopes: Sequence[resets.Scope],
+    dry_run: bool,
+    yes: bool,
+    form: Format,
+) -> None:
+    """Show the plan; ask, and do it."""
     moves = resets.plan(cluster, group, chosen, scopes)
     rows = [{**asdict(move), "by": move.by} for move in moves]
     output.emit_rows(rows, ["topic", "partition", "old", "new", "by"], form)
@@ -177,6 +187,14 @@ def _delete_offsets(cluster: Cluster, names: list[str], chosen: list[str], yes: 
         if held:
             offset_deletion.delete_offsets(cluster, name, held)
         output.note(f"group {name}: {counted(len(held), 'position')} deleted")
+
+
+def emit_all(cluster: Cluster, form: Format) -> None:
+    """All groups of a cluster, each as a whole."""
+    found = groups.list_all(cluster)
+    _emit_states([_state(group) for group in found], form)
+    if not found:
+        output.note("there are no groups yet; a reader or a pipeline makes its own")
 
 
 def _emit_states(rows: list[dict[str, Any]], form: Format) -> None:

@@ -29,6 +29,7 @@ COMMANDS = {
     "headrace.cli.jars": ("jars",),
     "headrace.cli.topics": ("topics",),
     "headrace.cli.groups": ("groups",),
+    "headrace.cli.kafka": ("kafka",),
     "headrace.cli.txn": ("txn",),
     "headrace.cli.records": ("produce", "consume"),
     "headrace.cli.dlq": ("dlq",),

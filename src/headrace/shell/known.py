@@ -84,15 +84,20 @@ class Connection:
         """Where it leads, in a word."""
         return self.servers or self.options.get("url") or self.options.get("path")
 
-    def cluster(self, seconds: float | None = None) -> Cluster:
-        """Its Kafka cluster, connected; raises what keeps it from answering."""
+    def cluster(
+        self, seconds: float | None = None, properties: Mapping[str, str] | None = None
+    ) -> Cluster:
+        """Its Kafka cluster, connected; raises what keeps it from answering.
+
+        `properties` of a client are added to its login.
+        """
         from headrace.admin import client
 
         if self.connector != "kafka" or self.servers is None:
             hint = "see `SELECT name, connector FROM system.connections`"
             raise DefinitionError(f"`{self.name}` names no Kafka cluster", hint=hint)
         patience = client.CONNECT_SECONDS if seconds is None else seconds
-        return client.connect(self.servers, self.login, patience)
+        return client.connect(self.servers, {**self.login, **(properties or {})}, patience)
 
 
 @dataclass(frozen=True)
