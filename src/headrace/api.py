@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DefinitionError
-from headrace.frontend.load import examine
+from headrace.frontend.load import Examined, of_definitions, spoken, survey
+from headrace.frontend.load import from_catalog as load_from_catalog
+from headrace.frontend.sql.definitions import Definitions, catalog_file
+from headrace.frontend.sql.statements import CreatePipeline
 from headrace.model.pipeline import Mode, Pipeline
 from headrace.plan import promises, stateful
 from headrace.plan.doubts import doubts
@@ -36,45 +39,77 @@ if TYPE_CHECKING:
 
 
 class Definition:
-    """A pipeline file that has been read. Nothing has been started yet."""
+    """A pipeline that has been read: from a YAML file, an SQL file or the catalog.
 
-    def __init__(self, path: Path, project: Project | None = None) -> None:
+    Nothing has been started yet. An SQL file may hold several pipelines: all of them are checked,
+    and what is done with one needs its name, `pipeline`. What has been `examined` is not read.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        project: Project | None = None,
+        pipeline: str | None = None,
+        examined: Examined | None = None,
+    ) -> None:
         self.path = path
         self.project = project or Project.find(path.parent)
-        self._pipeline, self._found = examine(path)
+        self._examined = examined or survey(path, pipeline, self.project)
 
     def check(self) -> list[Diagnostic]:
         """Every fault and warning, in order of place; empty when all is well."""
-        if self._planned is None:
-            return list(self._found)
-        refused = [*promises.refusals(self._planned), *stateful.refusals(self._planned)]
-        return [*self._found, *refused, *doubts(self._planned)]
+        return [*self._examined.faults, *self._of_plans]
 
     @cached_property
-    def _planned(self) -> Plan | None:
-        """The plan, whether or not its promises are enough; None where there is none to make."""
-        if self._pipeline is None or not self._pipeline.sinks:
-            return None
-        return plan(self._pipeline)
+    def _of_plans(self) -> list[Diagnostic]:
+        """What is wrong with what would be done."""
+        found: list[Diagnostic] = []
+        for planned in self._plans.values():
+            found += [*promises.refusals(planned), *stateful.refusals(planned), *doubts(planned)]
+        return [*spoken(found, self._examined)]
+
+    @cached_property
+    def _plans(self) -> dict[str, Plan]:
+        """By pipeline, whether or not its promises are enough; one without a sink has none."""
+        return {each.name: plan(each) for each in self._examined.pipelines if each.sinks}
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """The names of all that it is about, those with faults included."""
+        return self._examined.names
 
     @property
     def pipeline(self) -> Pipeline:
-        """What the file means; raises DefinitionError with all faults when it has any."""
+        """What it means; raises DefinitionError with all faults when it has any."""
+        title = self._examined.title
         faults = [fault for fault in self.check() if fault.severity is Severity.ERROR]
-        if faults or self._pipeline is None:
-            raise DefinitionError(f"{self.path} has {len(faults)} fault(s)", faults)
-        return self._pipeline
+        if faults:
+            raise DefinitionError(f"{title} has {len(faults)} fault(s)", faults)
+        if len(self._examined.pipelines) > 1:
+            names = ", ".join(self.pipelines)
+            hint = f"name one with `--pipeline`: {names}"
+            raise DefinitionError(f"{title} has {len(self.pipelines)} pipelines", hint=hint)
+        if not self._examined.pipelines:
+            hint = "add CREATE PIPELINE name AS SELECT …, or INSERT INTO table SELECT …"
+            raise DefinitionError(f"there is no pipeline in {title}", hint=hint)
+        return self._examined.pipelines[0]
+
+    @property
+    def _planned(self) -> Plan | None:
+        return self._plans.get(self.pipeline.name)
 
     @property
     def plan(self) -> Plan:
-        """What a run will do; a file without a sink has no plan."""
-        _ = self.pipeline  # a definition with faults has no plan to follow
-        if self._planned is None:
-            span = Span(str(self.path), 1, 1)
+        """What a run will do; a definition without a sink has no plan."""
+        planned = self._planned
+        if planned is None:
+            span = Span(self._examined.title, 1, 1)
             hint = "add `sink:`; without one it can be checked and previewed"
             fault = Diagnostic("MISSING_SINK", "there is no `sink:` to run into", span, hint)
-            raise DefinitionError(f"{self.path} has no sink", [fault])
-        return self._planned
+            raise DefinitionError(
+                f"{self._examined.title} has no sink", [*spoken([fault], self._examined)]
+            )
+        return planned
 
     def explain(self, master: str | None = None, online: bool = False) -> dict[str, Any]:
         """Stages, settings with their origins, and promises, as plain values.
@@ -258,6 +293,25 @@ class Run:
             self._failure = error
 
 
-def load(path: str | Path) -> Definition:
-    """Read a pipeline file. Raises only when there is no such text; ask `check` for its faults."""
-    return Definition(Path(path))
+def load(path: str | Path, pipeline: str | None = None) -> Definition:
+    """Read a pipeline file, or one pipeline of an SQL file that holds several.
+
+    Raises only when there is no such text or pipeline; ask `check` for its faults.
+    """
+    return Definition(Path(path), pipeline=pipeline)
+
+
+def from_catalog(project: Project, name: str) -> Definition:
+    """A pipeline that was created in SQL and kept. Raises only when there is none of this name."""
+    return _kept(project, load_from_catalog(project, name))
+
+
+def from_definitions(
+    project: Project, definitions: Definitions, pipeline: str | CreatePipeline
+) -> Definition:
+    """A pipeline of definitions that are in no file, or one that is not among them."""
+    return _kept(project, of_definitions(definitions, pipeline, project))
+
+
+def _kept(project: Project, examined: Examined) -> Definition:
+    return Definition(project.root / catalog_file(examined.title), project, examined=examined)

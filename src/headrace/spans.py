@@ -6,7 +6,7 @@ one, so that each fault is reported as `file:line:column CODE message`. Nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -75,6 +75,19 @@ class Span:
             return self
         return self._at(places[min(before, len(places) - 1)])
 
+    def inserting(self, text: str, insertions: tuple[Edit, ...]) -> tuple[str, Span]:
+        """`text`, the value of what stands here, with more in it; and the span that knows it.
+
+        Each insertion is an edit of no length, and they are in order.
+        """
+        changed = edited(text, insertions)
+        if edited(self.raw, self.edits) != text:
+            return changed, self
+        moved = [
+            replace(e, start=(at := _before_edits(self.edits, e.start)), end=at) for e in insertions
+        ]
+        return changed, replace(self, edits=tuple(sorted([*self.edits, *moved])))
+
     def _at(self, at: int) -> Span:
         line = self.raw.count("\n", 0, at)
         column = at - self.raw.rfind("\n", 0, at) if line else self.column + at
@@ -110,12 +123,14 @@ class Node:
     """A value of a definition with its place; what every front-end gives to the option checks.
 
     `value` is a scalar, a list of nodes, or a mapping from a key to the `Field` that it names.
-    `written` is a scalar as it was written: `1.10` is a number, and may be meant as text.
+    `written` is a scalar as it was written: `1.10` is a number, and may be meant as text. A value
+    that came from a `secret` must not be shown.
     """
 
     value: Scalar | list[Node] | dict[str, Field]
     span: Span
     written: str | None = None
+    secret: bool = False
 
     @property
     def text(self) -> str:

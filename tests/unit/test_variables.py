@@ -42,7 +42,8 @@ def test_references_in_values_are_replaced(text: str, plain: object) -> None:
         ("a: ${env:}", "BAD_VARIABLE", 4),
         ("a: ${env:1X}", "BAD_VARIABLE", 4),
         ("a: ${env:HOST", "BAD_VARIABLE", 4),
-        ("a: ${secret:kafka}", "BAD_VARIABLE", 4),
+        ("a: ${secret:kafka}", "UNDEFINED_SECRET", 4),
+        ("a: ${secret:}", "BAD_VARIABLE", 4),
         ("a: ${file:x}", "BAD_VARIABLE", 4),
     ],
 )
