@@ -224,16 +224,19 @@ class Query:
 
 
 def _tokenize(text: str) -> list[Token]:
-    """The words, less those that the parser misreads: `window(` and `X '1F'`."""
+    """The words, less those that the parser misreads: `window` as a name, and `X '1F'`."""
     tokens: list[Token] = []
     for token in Spark().tokenize(text):
         last = tokens[-1] if tokens else token
         kind, before = token.token_type, last.token_type
-        if kind is TokenType.L_PAREN and before is TokenType.WINDOW:
-            last.token_type = TokenType.VAR
-        elif kind is TokenType.STRING and last.text in ("x", "X") and before is TokenType.VAR:
+        if kind is TokenType.STRING and last.text in ("x", "X") and before is TokenType.VAR:
             tokens.pop()
         tokens.append(token)
+    for at, token in enumerate(tokens):
+        # The clause is `WINDOW name AS (…)`.
+        is_clause = len(tokens) > at + 2 and tokens[at + 2].token_type is TokenType.ALIAS
+        if token.token_type is TokenType.WINDOW and not is_clause:
+            token.token_type = TokenType.VAR
     return tokens
 
 

@@ -27,9 +27,9 @@ class SqlFault(Exception):
 class Cursor:
     """`faults` are those after which reading went on."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, places: Places | None = None) -> None:
         self.text = text
-        self.places = Places(text, file)
+        self.places = places or Places(text, file)
         self.tokens = tokenize(text)
         self.at = 0
         self.faults: list[Diagnostic] = []

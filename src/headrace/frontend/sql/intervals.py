@@ -112,7 +112,7 @@ def read_interval(cursor: Cursor) -> Interval:
 def _parsed(text: str, cursor: Cursor, token: Token) -> Interval:
     iso = _ISO.fullmatch(text.strip().upper())
     if iso and text.strip()[-1].upper() not in "PT":
-        return Interval(0, _micros(zip(iso.groups(), ("day", "hour", "minute", "second"))))
+        return Interval(0, _micros(iso.groups(), "day hour minute second"))
     months = micros = at = 0
     while at < len(text) and (part := _PART.match(text, at)):
         at = part.end()
@@ -125,13 +125,14 @@ def _parsed(text: str, cursor: Cursor, token: Token) -> Interval:
             micros += int(Decimal(part[1]) * _UNITS[unit])
     clock = _CLOCK.fullmatch(text, at)
     if clock:
-        return Interval(months, micros + _micros(zip(clock.groups(), ("hour", "minute", "second"))))
+        return Interval(months, micros + _micros(clock.groups(), "hour minute second"))
     if at < len(text.rstrip()) or not text.strip():
         raise _bad(f"{token} is not a length of time", "", cursor, token)
     return Interval(months, micros)
 
 
-def _micros(parts: zip[tuple[str | None, str]]) -> int:
+def _micros(numbers: tuple[str | None, ...], units: str) -> int:
+    parts = zip(numbers, units.split(), strict=True)
     return sum(int(Decimal(number or 0) * _UNITS[unit]) for number, unit in parts)
 
 

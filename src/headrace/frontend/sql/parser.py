@@ -61,7 +61,7 @@ _CURES = {
     "GRANT": "rights are given by the broker or the database",
 }
 _OTHER_KINDS = {
-    "STREAM": "what is read or written is a TABLE: `CREATE TABLE name ( … ) WITH ( connector = … )`",
+    "STREAM": "what is read or written is a TABLE: `CREATE TABLE name ( … ) WITH ( … )`",
     "SOURCE": "it is a TABLE: `CREATE TABLE name ( … ) WITH ( connector = …, type = 'source' )`",
     "SINK": "it is a TABLE: `CREATE TABLE name WITH ( connector = …, type = 'sink' )`",
     "TOPIC": "topics are made by `headrace topics create`",
@@ -70,7 +70,7 @@ _OTHER_KINDS = {
     "TEMPORARY": "leave TEMPORARY out",
     "TEMP": "leave TEMP out",
     "EXTERNAL": "leave EXTERNAL out",
-    "FUNCTION": "a function in Python is a view: `CREATE VIEW name WITH ( python = 'module.name' )`",
+    "FUNCTION": "one in Python is a view: `CREATE VIEW name WITH ( python = 'module.name' )`",
     "DATABASE": "there is one catalog in each project; leave this out",
     "SCHEMA": "there is one catalog in each project; leave this out",
     "INDEX": "leave it out; nothing here has an index",
@@ -339,7 +339,8 @@ class _Parser:
         cursor = self.cursor
         options: Fields = read_fields(cursor) if cursor.accept("WITH") else {}
         cursor.expect("AS", f"after the pipeline `{head.name}`", _CREATES[head.kind][1])
-        query, inserts = None, ()
+        query: Fragment | None = None
+        inserts: tuple[Insert, ...] = ()
         if cursor.looking("BEGIN"):
             inserts = self._block()
         elif cursor.looking("INSERT"):

@@ -15,6 +15,11 @@ from typing import NamedTuple
 from headrace.spans import Edit, Span, edited
 
 
+def words(text: str) -> frozenset[str]:
+    """A set of words, written one after the other."""
+    return frozenset(text.split())
+
+
 class Sort(StrEnum):
     WORD = "word"
     QUOTED = "quoted name"
@@ -143,21 +148,21 @@ def is_complete(text: str) -> bool:
 
     The `;` inside `BEGIN … END` ends none.
     """
-    words = tokenize(text)[:-1]
-    if not words or words[-1].key != ";":
+    tokens = tokenize(text)[:-1]
+    if not tokens or tokens[-1].key != ";":
         return False
-    begin = next((at for at, word in enumerate(words) if begins_block(words, at)), None)
-    return begin is None or any(ends_block(words, at) for at in range(begin, len(words)))
+    begins = [at for at in range(len(tokens)) if begins_block(tokens, at)]
+    return not begins or any(ends_block(tokens, at) for at in range(begins[-1], len(tokens)))
 
 
-def begins_block(words: list[Token], at: int) -> bool:
+def begins_block(tokens: list[Token], at: int) -> bool:
     """Whether `AS BEGIN` stands here, of which the statements end at `END`."""
-    return words[at].key == "BEGIN" and at > 0 and words[at - 1].key == "AS"
+    return tokens[at].key == "BEGIN" and at > 0 and tokens[at - 1].key == "AS"
 
 
-def ends_block(words: list[Token], at: int) -> bool:
+def ends_block(tokens: list[Token], at: int) -> bool:
     """Whether the `END` of a block stands here, and not that of a CASE."""
-    return words[at].key == "END" and words[at - 1].key in (";", "BEGIN")
+    return tokens[at].key == "END" and tokens[at - 1].key in (";", "BEGIN")
 
 
 class Places:
