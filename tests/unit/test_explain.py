@@ -49,7 +49,8 @@ def test_every_kind_of_stage_is_explained(tmp_path: Path) -> None:
     function = "  - python_rows: shop.score\n"
     row_wise = planned(tmp_path, SOURCE, steps("SELECT id FROM source"), function, SINK)
     timed = (
-        SOURCE.replace("amount DOUBLE", "at TIMESTAMP") + "  watermark: {column: at, delay: 1h}\n"
+        SOURCE.replace("amount DOUBLE", "at TIMESTAMP")
+        + "  columns: [id, at]\n  watermark: {column: at, delay: 1h}\n"
     )
     summed = planned(
         tmp_path, timed, steps("SELECT at, count(*) AS n FROM source GROUP BY at"), SINK

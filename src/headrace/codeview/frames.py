@@ -9,7 +9,7 @@ from headrace.codeview.recording import Recorded, render
 from headrace.codeview.text import Script, variable
 from headrace.model.pipeline import PythonTransform
 from headrace.plan.explain import words
-from headrace.plan.stages import Apply, Call, Decode, Query, Watermark
+from headrace.plan.stages import Apply, Call, Decode, Query, Select, Watermark
 from headrace.runtime import functions, rows
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class Frames(rows.Tables):
     def build(self, query: Query, raw: dict[str, Recorded]) -> Recorded:
         for decode in query.decodes:
             self.decode(decode, cast("DataFrame", raw[decode.source.name]))
+        for select in query.selects:
+            self.select(select)
         for stage in query.transforms:
             self.apply(stage)
         found = self.frames[query.frame] if query.carried else self.plain(query.frame)
@@ -44,6 +46,12 @@ class Frames(rows.Tables):
         self._script.comment(f"Decode: {words(stage)}")
         super().decode(stage, raw)
         self._assign(stage.source.name)
+
+    def select(self, stage: Select) -> None:
+        self._script.add("")
+        self._script.comment(f"Columns of {stage.table}")
+        super().select(stage)
+        self._assign(stage.table)
 
     def apply(self, stage: Apply | Call) -> None:
         self._script.add("")

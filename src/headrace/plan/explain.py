@@ -19,6 +19,7 @@ from headrace.plan.stages import (
     Query,
     Read,
     Refuse,
+    Select,
     SetAside,
     Stage,
     Watermark,
@@ -28,7 +29,7 @@ from headrace.plan.tasks import is_local, local_tasks
 from headrace.sinks.kafka import KafkaSink
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceReader
-from headrace.spec import Setting
+from headrace.spec import Expression, Setting
 
 
 def explain(
@@ -84,6 +85,16 @@ def _(stage: Read) -> str:
 @words.register
 def _(stage: Decode) -> str:
     return stage.source.shape
+
+
+@words.register
+def _(stage: Select) -> str:
+    return f"`{stage.table}`: {', '.join(_column(each) for each in stage.columns)}"
+
+
+def _column(column: Expression) -> str:
+    sql = " ".join((column.sql or column.name).split())
+    return sql if sql == column.name else f"{sql} AS {column.name}"
 
 
 @words.register

@@ -32,6 +32,7 @@ from headrace.plan.stages import (
     Query,
     Read,
     Refuse,
+    Select,
     SetAside,
     Stage,
     Write,
@@ -122,12 +123,18 @@ class _Planner:
             decode = _decode(source, bool(handled & calls), refusals)
             yields = replace(decode, keeps_bad=source.name in handled)
             stages += [Read(source, source.settings(self.reads_as)), yields]
+            stages += self._select(source)
         stages += [*self._steps(steps, carried, handled, set_aside), *refusals]
         if handled:
             stages.append(self._aside(sources[0], tuple(sinks)))
         set_aside |= handled
         stages += [Write(sink, sink.settings()) for sink in sinks]
         return Query(name, frame, carried, tuple(stages))
+
+    def _select(self, source: SourceReader) -> Iterator[Select]:
+        definition = self.pipeline.source(source.name)
+        if definition.columns:
+            yield Select(source.name, definition.columns)
 
     def _way(self, query: Query) -> Way | None:
         """By lineage where each row comes from one record of a partition on the same cluster."""

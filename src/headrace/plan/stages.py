@@ -18,7 +18,7 @@ from headrace.model.stateful import Kept
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import SinkWriter, Way
 from headrace.sources.reader import SourceReader
-from headrace.spec import Setting
+from headrace.spec import Expression, Setting
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,14 @@ class Decode:
     source: SourceReader
     originals: int | None = None
     keeps_bad: bool = True
+
+
+@dataclass(frozen=True)
+class Select:
+    """The columns that the definition gives to a source; its rows keep the hidden column."""
+
+    table: str
+    columns: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class Write:
     settings: tuple[Setting, ...]
 
 
-Stage = Read | Decode | Apply | Call | Watermark | Refuse | SetAside | Write
+Stage = Read | Decode | Select | Apply | Call | Watermark | Refuse | SetAside | Write
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,10 @@ class Query:
     @property
     def decodes(self) -> tuple[Decode, ...]:
         return tuple(stage for stage in self.stages if isinstance(stage, Decode))
+
+    @property
+    def selects(self) -> tuple[Select, ...]:
+        return tuple(stage for stage in self.stages if isinstance(stage, Select))
 
     @property
     def transforms(self) -> tuple[Apply | Call, ...]:

@@ -27,7 +27,7 @@ from headrace.model.query import Query as SqlQuery
 from headrace.model.schema import Schema
 from headrace.model.stateful import ADD_WATERMARK, Keeping, Kept, read
 from headrace.model.timing import Table
-from headrace.plan.stages import Apply, Call, Decode, Plan, Query, Stage, Watermark
+from headrace.plan.stages import Apply, Call, Decode, Plan, Query, Select, Stage, Watermark
 from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Severity
 
@@ -177,9 +177,10 @@ def _stages(pipeline: Pipeline, query: Query, memory: Memory) -> Iterator[Stage]
     plain = {query.frame}.union(
         *(stage.transform.inputs for stage in query.transforms if not stage.carried)
     )
+    selected = {stage.table for stage in query.selects}
     for stage in query.stages:
         yield _resolved(stage, memory)
-        name = _carried_table(stage)
+        name = _carried_table(stage, selected)
         if name in plain and memory.tables[name].timed:
             yield _watermark(pipeline, query, name, memory.tables[name])
 
@@ -193,9 +194,12 @@ def _resolved(stage: Stage, memory: Memory) -> Stage:
     return replace(stage, transform=replace(step, remember=remember))
 
 
-def _carried_table(stage: Stage) -> str | None:
+def _carried_table(stage: Stage, selected: set[str]) -> str | None:
+    """The table that a stage completes; a source is complete when it has its own columns."""
     if isinstance(stage, Decode):
-        return stage.source.name
+        return stage.source.name if stage.source.name not in selected else None
+    if isinstance(stage, Select):
+        return stage.table
     if isinstance(stage, Apply | Call) and stage.carried:
         return stage.transform.name
     return None

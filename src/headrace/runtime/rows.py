@@ -7,7 +7,8 @@ would parse every message twice (docs/decisions/0003).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.errors import DefinitionError
@@ -21,6 +22,7 @@ from headrace.formats.carried import (
     MESSAGE,
     refusing,
 )
+from headrace.model.expressions import projection
 from headrace.model.pipeline import (
     DeduplicateTransform,
     PythonTransform,
@@ -29,7 +31,7 @@ from headrace.model.pipeline import (
 )
 from headrace.model.query import Query as SqlQuery
 from headrace.model.schema import quote
-from headrace.plan.stages import Apply, Call, Decode, OnFailure, Plan, Query, Watermark
+from headrace.plan.stages import Apply, Call, Decode, OnFailure, Plan, Query, Select, Watermark
 from headrace.runtime import failures, functions
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ def build(
     tables = Tables(spark, name, query.watermarks)
     for decode in query.decodes:
         tables.decode(decode, raw[decode.source.name])
+    for select in query.selects:
+        tables.select(select)
     for stage in query.transforms:
         tables.apply(stage)
     if not query.carried:
@@ -98,6 +102,17 @@ def _counted(rows: DataFrame, name: str | Observation, **counts: str) -> DataFra
     return rows.observe(name, *(expr(sql).alias(label) for label, sql in counts.items()))
 
 
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """What Spark refuses inside is told as a fault of `what`."""
+    try:
+        yield
+    except DefinitionError:
+        raise
+    except Exception as error:
+        raise failures.translate(error, what) from error
+
+
 class Tables:
     """The sources and steps of a query by name, with the hidden column as far as it is carried."""
 
@@ -124,14 +139,22 @@ class Tables:
         )
         self.frames[source.name] = decoded if stage.keeps_bad else decoded.where(IS_NOT_BAD)
 
+    def select(self, stage: Select) -> None:
+        """After the counting, which keeps Spark from decoding a record once for each column."""
+        rows = self.frames[stage.table]
+        columns = [projection(each) for each in stage.columns]
+        try:
+            self.frames[stage.table] = rows.selectExpr(*columns, COLUMN)
+        except Exception:
+            for each in stage.columns:  # one of them is to blame, and has a place
+                with _told(f"`columns.{each.name}` of `{stage.table}` at {each.span}"):
+                    rows.selectExpr(projection(each))
+            raise
+
     def apply(self, stage: Apply | Call) -> None:
         step = stage.transform
-        try:
+        with _told(f"step `{step.name}` at {step.span}"):
             self.frames[step.name] = self._applied(stage)
-        except DefinitionError:
-            raise
-        except Exception as error:
-            raise failures.translate(error, f"step `{step.name}` at {step.span}") from error
 
     def plain(self, name: str) -> DataFrame:
         """Only the values of a table; what a function failed for ends here, and is counted."""
@@ -147,7 +170,8 @@ class Tables:
         stage = self._watermarks.get(name)
         if stage is None:
             return rows
-        return rows.withWatermark(stage.column, f"{stage.delay_ms} milliseconds")
+        with _told(f"the watermark of `{name}` on `{stage.column}`"):
+            return rows.withWatermark(stage.column, f"{stage.delay_ms} milliseconds")
 
     def _applied(self, stage: Apply | Call) -> DataFrame:
         if isinstance(stage, Call):
