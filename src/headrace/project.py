@@ -38,6 +38,11 @@ class Project:
     def catalog(self) -> Path:
         return self.root / STATE_FOLDER / "catalog.db"
 
+    @property
+    def history(self) -> Path:
+        """What was typed into the shell."""
+        return self.root / STATE_FOLDER / "sql_history"
+
     def state(self, pipeline: str) -> Path:
         return self.states / pipeline
 

@@ -65,7 +65,7 @@ _INSTEAD = (
 
 # Logins and registries: names and values are checked; the issues that make them run replace this.
 _FORMATS = ("avro", "confluent_avro", "protobuf")
-_LOGIN = Spec(
+LOGIN = Spec(
     "option",
     "login",
     "How a cluster and a schema registry are logged into.",
@@ -261,11 +261,11 @@ def _take_login(rest: dict[str, Field]) -> Iterator[Diagnostic]:
     login = {
         key: rest.pop(key)
         for key in list(rest)
-        if key in _LOGIN.names or key.startswith(_LOGIN_PREFIXES)
+        if key in LOGIN.names or key.startswith(_LOGIN_PREFIXES)
     }
     first = next(iter(login.values()), None)
     if first is not None:
-        _, faults = _LOGIN.read(login, first.key)
+        _, faults = LOGIN.read(login, first.key)
         yield from faults
         login = {key: field for key, field in login.items() if _PLAIN.get(key) != field.node.text}
     form = rest.get("format")
