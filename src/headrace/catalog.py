@@ -139,8 +139,8 @@ class Catalog:
         Other processes wait, so that what was read inside still holds when something is written.
         """
         with self._writing() as db:
-            if not db.in_transaction:
-                db.execute("BEGIN IMMEDIATE")
+            db.commit()  # a file that was just made is complete for others, too
+            db.execute("BEGIN IMMEDIATE")
             yield Catalog(self.file, db)
 
     @contextmanager

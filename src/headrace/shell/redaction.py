@@ -32,7 +32,7 @@ def is_secret(option: str) -> bool:
 
 @cache
 def _declared() -> frozenset[str]:
-    specs = [kind.SPEC for kind in (*SOURCES.values(), *SINKS.values())]
+    specs = [kind.SPEC for kind in SOURCES.values()] + [kind.SPEC for kind in SINKS.values()]
     options = [option for spec in specs for option in spec.options if option.secret]
     return frozenset(name for option in options for name in option.names)
 
