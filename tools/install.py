@@ -84,9 +84,9 @@ def _fingerprint(clone: Clone) -> str:
 
 def _have_jars() -> bool:
     from headrace.cluster.jars import cached
-    from headrace.cluster.lock import read_lock
+    from headrace.cluster.lock import usual_sets
 
-    return all(path for name in read_lock() for path in cached(name).values())
+    return all(path for name in usual_sets() for path in cached(name).values())
 
 
 def _check_java() -> None:

@@ -21,6 +21,7 @@ KAFKA = "4.3.1"
 LOG4J = "2.25.4"
 POSTGRES_DRIVER = "42.7.11"
 POSTGRES = "18.3.0"
+APICURIO = "3.0.9"
 
 # What PySpark's own jar folder lacks, named one by one: with all they need, these modules would
 # bring a second copy of Spark. Delta's Unity Catalog client is left out.
@@ -43,6 +44,16 @@ KAFKA_SET = (
     # Without a binding for SLF4J Kafka would log nothing; this is the one of Kafka's own release.
     Module("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J, transitive=True),
 )
+# The whole program with its own jars; fetched for `headrace dev up --registry` only.
+REGISTRY_SET = (
+    Module(
+        "io.apicurio",
+        "apicurio-registry-app",
+        APICURIO,
+        classifier="all",
+        extension="tar.gz",
+    ),
+)
 # A lock of its own: only tests want a server, and only where the system has none.
 POSTGRES_SET = tuple(
     Module("io.zonky.test.postgres", f"embedded-postgres-binaries-{platform}", POSTGRES)
@@ -51,7 +62,7 @@ POSTGRES_SET = tuple(
 
 
 def main() -> None:
-    _write(LOCK_FILE, {"spark": SPARK_SET, "kafka": KAFKA_SET})
+    _write(LOCK_FILE, {"spark": SPARK_SET, "kafka": KAFKA_SET, "registry": REGISTRY_SET})
     _write(POSTGRES_LOCK_FILE, {"postgres": POSTGRES_SET})
 
 
@@ -68,25 +79,30 @@ def _resolve(modules: tuple[Module, ...]) -> list[Jar]:
         log: list[str] = []
         if retrieve(modules, files, Path(scratch) / "cache", log.append) != 0:
             sys.exit("\n".join(log[-40:]))
-        known = _versions(log)
-        return [_locked(file, known) for file in files.glob("*.jar")]
+        found = [_locked(files, module) for module in _came(log, modules)]
+        assert len(found) == len(list(files.iterdir())), "every file is of a module that came"
+        return found
 
 
-def _versions(log: list[str]) -> dict[str, tuple[str, str, str]]:
-    """File name → coordinate, from Ivy's `[SUCCESSFUL ] group#module;version!artifact.jar`."""
-    known = {}
+def _came(log: list[str], asked: tuple[Module, ...]) -> list[Module]:
+    """What Ivy has fetched, by its `[SUCCESSFUL ] group#module;version!artifact.jar`."""
+    named = {(module.group, module.artifact): module for module in asked if module.classifier}
+    came = []
     for line in log:
         if "[SUCCESSFUL ]" in line:
             group, rest = line.split("]", 1)[1].strip().split("#", 1)
-            module, rest = rest.split(";", 1)
-            version = rest.split("!", 1)[0]
-            known[f"{group}_{module}-{version}.jar"] = (group, module, version)
-    return known
+            artifact, rest = rest.split(";", 1)
+            plain = Module(group, artifact, rest.split("!", 1)[0])
+            came.append(named.get((group, artifact), plain))
+    return came
 
 
-def _locked(file: Path, known: dict[str, tuple[str, str, str]]) -> Jar:
-    content = file.read_bytes()
-    return Jar(*known[file.name], len(content), hashlib.sha256(content).hexdigest())
+def _locked(folder: Path, module: Module) -> Jar:
+    coordinate = (module.group, module.artifact, module.version)
+    of_file = (module.classifier, module.extension)
+    # The name of the file does not depend on what is in it.
+    content = (folder / Jar(*coordinate, 0, "", *of_file).file_name).read_bytes()
+    return Jar(*coordinate, len(content), hashlib.sha256(content).hexdigest(), *of_file)
 
 
 if __name__ == "__main__":

@@ -720,10 +720,10 @@ class ChecksumMismatch(OutsideError):
 
 
 class PortTaken(OutsideError):
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, option: str = "--port") -> None:
         super().__init__(
             f"port {port} is in use by another program",
-            "name another with --port, or end that program",
+            f"name another with {option}, or end that program",
         )
         self.port = port
 

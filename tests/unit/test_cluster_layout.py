@@ -8,12 +8,14 @@ import pytest
 
 from headrace.cluster.layout import (
     DEFAULT_PORT,
+    DEFAULT_REGISTRY_PORT,
     Layout,
     NodeAddress,
     load_layout,
     new_cluster_id,
     plan_layout,
     save_layout,
+    with_registry,
 )
 from headrace.cluster.server_config import jvm_options, server_properties
 from headrace.errors import DefinitionError
@@ -104,3 +106,34 @@ def test_the_jvm_runs_with_kafkas_security_switches() -> None:
     assert "-Dorg.apache.kafka.automatic.config.providers=none" in options
     assert "org.apache.kafka.allowed.login.modules=" in options
     assert "JndiLoginModule" not in options
+
+
+def test_a_cluster_has_no_registry_until_one_is_asked_for(tmp_path: Path) -> None:
+    layout = plan_layout(None, None, None)
+    assert with_registry(layout, None, None).registry_port is None
+
+    with_one = with_registry(layout, True, None)
+    assert with_one.registry_port == DEFAULT_REGISTRY_PORT
+    save_layout(tmp_path, with_one)
+
+    again = plan_layout(load_layout(tmp_path), None, None)
+    assert with_registry(again, None, None).registry_port == DEFAULT_REGISTRY_PORT
+    assert with_registry(again, None, 9081).registry_port == 9081
+    assert with_registry(again, False, None).registry_port is None
+
+
+def test_a_registrys_free_port_is_none_of_the_brokers_and_is_kept() -> None:
+    layout = plan_layout(None, 3, 0)
+    first = with_registry(layout, True, 0)
+
+    assert first.registry_port not in {None, *(node.port for node in layout.nodes)}
+    assert with_registry(first, True, 0) == first
+
+
+def test_a_cluster_made_before_there_were_registries_has_none(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"cluster_id": "id", "nodes": [], "config": {}}')
+
+    layout = load_layout(tmp_path)
+
+    assert layout is not None
+    assert layout.registry_port is None

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from headrace.cluster.daemon import last_error
 from headrace.cluster.logs import Follower, tail
-from headrace.cluster.node import Node, last_error
+from headrace.cluster.node import Node
 from headrace.cluster.process import ended, runs, wait_until
 
 ASLEEP = "import sys; sys.stdin.read()"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cluster import broker_settings
+from headrace.cluster.daemon import last_error, last_print
 from headrace.cluster.layout import Layout, NodeAddress, load_layout, plan_layout, save_layout
-from headrace.cluster.node import last_error, last_print
 from headrace.cluster.server_config import server_properties
 from headrace.errors import DefinitionError
 

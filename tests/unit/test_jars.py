@@ -11,7 +11,15 @@ import pytest
 
 from headrace.cluster import ivy, jars
 from headrace.cluster.jars import Progress, cache_folder, ensure_jars
-from headrace.cluster.lock import LOCK_FILE, Jar, jar_set, parse_lock, read_lock, render_lock
+from headrace.cluster.lock import (
+    LOCK_FILE,
+    Jar,
+    jar_set,
+    parse_lock,
+    read_lock,
+    render_lock,
+    usual_sets,
+)
 from headrace.errors import ChecksumMismatch, InternalError, JarsUnavailable
 
 # Does what Ivy does with what it is given: copies wanted jars from a "repository" folder.
@@ -24,10 +32,16 @@ option = lambda name: sys.argv[sys.argv.index(name) + 1]
 repository = Path({repository!r})
 with (repository / "calls").open("a") as calls:
     print(Path(option("-ivy")).read_text(), file=calls)
-wanted = re.findall(r'org="(.*?)" name="(.*?)" rev="(.*?)"', Path(option("-ivy")).read_text())
+dependency = (
+    r'org="(.*?)" name="(.*?)" rev="(.*?)" transitive="false" conf=".*?"'
+    r'(?:><artifact name=".*?" type=".*?" ext="(.*?)" m:classifier="(.*?)"/>)?'
+)
 missing = 0
-for group, artifact, version in wanted:
-    jar = repository / f"{{group}}_{{artifact}}-{{version}}.jar"
+for group, artifact, version, ext, kind in re.findall(
+    dependency, Path(option("-ivy")).read_text()
+):
+    suffix = f"-{{kind}}.{{ext}}" if kind else ".jar"
+    jar = repository / f"{{group}}_{{artifact}}-{{version}}{{suffix}}"
     place = Path(option("-retrieve")).parent / jar.name
     if jar.is_file():
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -49,8 +63,9 @@ class Repository:
         self.folder = folder
         folder.mkdir()
 
-    def publish(self, artifact: str, content: bytes) -> Jar:
-        jar = Jar("org.example", artifact, "1.0", len(content), hashlib.sha256(content).hexdigest())
+    def publish(self, artifact: str, content: bytes, *of_file: str) -> Jar:
+        checksum = hashlib.sha256(content).hexdigest()
+        jar = Jar("org.example", artifact, "1.0", len(content), checksum, *of_file)
         (self.folder / jar.file_name).write_bytes(content)
         return jar
 
@@ -92,6 +107,20 @@ def test_missing_jars_are_fetched_with_progress(repository: Repository, cache: P
         ("b", 2, 2),
     ]
     assert (seen[-1].bytes_done, seen[-1].bytes_total) == (11, 11)
+
+
+def test_a_file_that_is_no_jar_is_fetched_by_its_classifier(
+    repository: Repository, cache: Path
+) -> None:
+    wanted = [repository.publish("a", b"a program", "all", "tar.gz"), repository.publish("b", b"")]
+
+    paths = ensure_jars(wanted, cache)
+
+    assert [path.name for path in paths] == [
+        "org.example_a-1.0-all.tar.gz",
+        "org.example_b-1.0.jar",
+    ]
+    assert paths[0].read_bytes() == b"a program"
 
 
 def test_jars_that_are_there_are_not_asked_for_again(repository: Repository, cache: Path) -> None:
@@ -160,14 +189,20 @@ def test_a_jar_changed_in_the_cache_is_deleted_and_fetched_by_the_next_call(
 
 def test_a_lock_reads_back_as_it_was_written() -> None:
     one, two = Jar("g", "a", "1", 3, "f" * 64), Jar("g", "b", "2", 4, "0" * 64)
+    archive = Jar("g", "a", "1", 5, "1" * 64, "all", "tar.gz")
 
-    assert parse_lock(render_lock({"x": [two, one], "y": [two]})) == {"x": (one, two), "y": (two,)}
+    assert archive.coordinate == "g:a:1:all@tar.gz"
+    assert parse_lock(render_lock({"x": [two, one], "y": [two, archive]})) == {
+        "x": (one, two),
+        "y": (archive, two),
+    }
 
 
 def test_the_shipped_lock_pins_every_jar_and_names_no_address() -> None:
     text = LOCK_FILE.read_text()
 
-    assert set(read_lock()) == {"spark", "kafka"}
+    assert set(read_lock()) == {"spark", "kafka", "registry"}
+    assert set(usual_sets()) == {"spark", "kafka"}
     assert "//" not in text
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jar_set("kafka"))
     for name in read_lock():
@@ -178,7 +213,7 @@ def test_the_shipped_lock_pins_every_jar_and_names_no_address() -> None:
 def test_kafkas_own_client_stays_out_of_sparks_set() -> None:
     versions = {
         name: {jar.version for jar in jar_set(name) if jar.artifact == "kafka-clients"}
-        for name in read_lock()
+        for name in usual_sets()
     }
 
     assert versions == {"spark": {"3.9.2"}, "kafka": {"4.3.1"}}

@@ -1,4 +1,4 @@
-"""`headrace dev`: a real Kafka cluster in this folder, for development and tests."""
+"""`headrace dev`: a real Kafka, and a schema registry, in this folder for development and tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -16,9 +16,11 @@ from headrace.cli import output
 from headrace.cli.arguments import YesOption, pairs
 from headrace.cli.jars import provide
 from headrace.cli.output import Format, FormatOption
-from headrace.cluster.dev import ClusterStatus, DevCluster
-from headrace.cluster.layout import DEFAULT_PORT, MOST_BROKERS
+from headrace.cluster.daemon import State
+from headrace.cluster.dev import ClusterStatus, DevCluster, Up, Which
+from headrace.cluster.layout import DEFAULT_PORT, DEFAULT_REGISTRY_PORT, MOST_BROKERS
 from headrace.cluster.logs import Follower, tail
+from headrace.errors import DefinitionError
 from headrace.project import Project
 
 app = typer.Typer(
@@ -27,7 +29,19 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-NodeArgument = Annotated[int, typer.Argument(metavar="N", help="The node's number, from 1 on.")]
+
+def _which(text: str) -> Which:
+    if text == "registry":
+        return "registry"
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r} is neither a node's number nor `registry`")
+    return int(text)
+
+
+MemberArgument = Annotated[
+    Any,
+    typer.Argument(metavar="N", parser=_which, help="A node's number, from 1 on, or `registry`."),
+]
 
 _FOLLOW_SECONDS = 0.3
 
@@ -67,20 +81,54 @@ def up(
             "until it is given anew; NAME= takes it back.",
         ),
     ] = None,
+    registry: Annotated[
+        bool | None,
+        typer.Option(
+            "--registry/--no-registry",
+            help="A schema registry beside it, with the API of Confluent's. It is kept until "
+            "--no-registry stops it; its schemas stay. Default: as before, or none.",
+        ),
+    ] = None,
+    registry_port: Annotated[
+        int | None,
+        typer.Option(
+            "--registry-port",
+            min=0,
+            max=65_535,
+            help="The registry's; says --registry as well. 0: any free one. "
+            f"Default: as before, or {DEFAULT_REGISTRY_PORT}.",
+        ),
+    ] = None,
 ) -> None:
-    """Start the cluster, or those of its nodes that do not run; prints its address."""
+    """Start the cluster, or what of it does not run; prints its address."""
     begun = time.monotonic()
     settings = pairs(config, "--config")
+    if registry is False and registry_port is not None:
+        raise DefinitionError("--no-registry and --registry-port exclude each other", hint="choose")
     provide("kafka")
+    if registry_port is not None or _has(registry):
+        provide("registry")
     with _working("looking around") as cluster:
-        done = cluster.up(brokers, port, settings)
+        done = cluster.up(brokers, port, settings, registry=registry, registry_port=registry_port)
+    _say_up(done, time.monotonic() - begun)
+
+
+def _has(registry: bool | None) -> bool:
+    """Whether there will be a registry; unsaid, whether there is one."""
+    return DevCluster(Project.find()).registry is not None if registry is None else registry
+
+
+def _say_up(done: Up, seconds: float) -> None:
     if done.started:
         count = output.counted(len(done.started), "node")
-        output.note(f"Kafka is up ({count} started in {time.monotonic() - begun:.1f} s) at")
+        output.note(f"Kafka is up ({count} started in {seconds:.1f} s) at")
     else:
         output.note("Kafka was running already, at")
     print(done.bootstrap, flush=True)
     _say_outdated(done.outdated)
+    if done.registry:
+        how = "is up" if done.registry_started else "was running already"
+        output.note(f"The schema registry {how}, at {done.registry}; see `headrace schemas`")
     output.note(
         "Next: `headrace topics create orders`, `headrace dev status`; the end: `headrace dev down`"
     )
@@ -91,13 +139,14 @@ def down(
     delete: Annotated[bool, typer.Option("--delete", help="Remove its data as well.")] = False,
     yes: YesOption = False,
 ) -> None:
-    """Stop the cluster. Its data stays, unless --delete is given."""
+    """Stop the cluster, its registry included. The data stays, unless --delete is given."""
     project = Project.find()
     if not DevCluster(project).exists:
         output.note(f"There is no cluster in {project.root}; nothing to do")
         return
     if delete:
-        output.confirm(f"Delete the cluster in {project.dev} with all its topics?", yes)
+        what = "topics and schemas" if DevCluster(project).registry else "topics"
+        output.confirm(f"Delete the cluster in {project.dev} with all its {what}?", yes)
     with _working("stopping") as cluster:
         if delete:
             cluster.delete()
@@ -124,11 +173,14 @@ def status(form: FormatOption = Format.TABLE) -> None:
 
 def _show(status: ClusterStatus) -> None:
     rows = [{**asdict(node), "log": _short(node.log)} for node in status.nodes]
+    if (registry := status.registry) is not None:
+        named = {"node": "registry", "address": registry.url, "log": _short(registry.log)}
+        rows.append({**asdict(registry), **named})
     output.emit_rows(rows, ["node", "state", "address", "pid", "log"], Format.TABLE)
     if status.config:
         output.note(f"Settings: {' '.join(f'{k}={v}' for k, v in status.config.items())}")
     _say_outdated([node.node for node in status.nodes if node.outdated])
-    if any(node.pid is None for node in status.nodes):
+    if any(row["pid"] is None for row in rows):
         output.note("Start what does not run with `headrace dev up`")
 
 
@@ -149,57 +201,65 @@ def _say_outdated(numbers: Sequence[int]) -> None:
 
 
 @app.command(no_args_is_help=True)
-def start(number: NodeArgument) -> None:
-    """Start one node."""
-    provide("kafka")
-    with _working(f"starting node {number}") as cluster:
-        started = cluster.start(number)
-        states = {node.node: node.state for node in _status(cluster).nodes}
+def start(which: MemberArgument) -> None:
+    """Start one node, or the registry."""
+    provide("registry" if which == "registry" else "kafka")
+    with _working(f"starting {_name(which)}") as cluster:
+        started = cluster.start(which)
+        state = _states(cluster)[which]
     if not started:
-        output.note(f"Node {number} was running already")
+        output.note(f"{_name(which).capitalize()} was running already")
         return
-    output.note(f"Node {number} is {states[number]}")
-    if states[number] != "running":
+    output.note(f"{_name(which).capitalize()} is {state}")
+    if state != "running":
         output.note("It answers once more than half of the controllers run: start another node")
 
 
 @app.command(no_args_is_help=True)
-def stop(number: NodeArgument) -> None:
-    """Stop one node as an operator would: it hands over its work first."""
-    with _working(f"stopping node {number}") as cluster:
-        stopped = cluster.stop(number)
-    _say_ended(number, stopped, "stopped")
+def stop(which: MemberArgument) -> None:
+    """Stop one node, or the registry, as an operator would: a node hands over its work first."""
+    with _working(f"stopping {_name(which)}") as cluster:
+        stopped = cluster.stop(which)
+    _say_ended(which, stopped, "stopped")
 
 
 @app.command(no_args_is_help=True)
-def kill(number: NodeArgument) -> None:
-    """End one node at once, as a crash would (kill -9)."""
-    with _working(f"killing node {number}") as cluster:
-        killed = cluster.kill(number)
-    _say_ended(number, killed, "killed")
+def kill(which: MemberArgument) -> None:
+    """End one node, or the registry, at once, as a crash would (kill -9)."""
+    with _working(f"killing {_name(which)}") as cluster:
+        killed = cluster.kill(which)
+    _say_ended(which, killed, "killed")
 
 
-def _say_ended(number: int, ran: bool, how: str) -> None:
+def _name(which: Which) -> str:
+    return "the registry" if which == "registry" else f"node {which}"
+
+
+def _say_ended(which: Which, ran: bool, how: str) -> None:
+    name = _name(which).capitalize()
     if not ran:
-        output.note(f"Node {number} was not running")
+        output.note(f"{name} was not running")
         return
-    output.note(f"Node {number} was {how}. Start it again with `headrace dev start {number}`")
+    output.note(f"{name} was {how}. Start it again with `headrace dev start {which}`")
 
 
 @app.command()
 def logs(
-    number: Annotated[
-        int | None, typer.Argument(metavar="[N]", help="One node's. Default: all nodes'.")
+    which: Annotated[
+        Any,
+        typer.Argument(
+            metavar="[N]", parser=_which, help="One node's, or `registry`. Default: all of them."
+        ),
     ] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many, each.")] = 20,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Print the end of the nodes' logs."""
+    """Print the end of the logs of nodes and registry."""
     cluster = DevCluster(Project.find())
-    numbers = [number] if number is not None else cluster.numbers()
-    files = {each: cluster.log(each) for each in numbers}
+    members = [which] if which is not None else cluster.members()
+    files = {each: cluster.log(each) for each in members}
     followers = {each: Follower(file) for each, file in files.items()}
     for each, file in files.items():
         _print_lines(each, tail(file, lines), named=len(files) > 1)
@@ -209,15 +269,16 @@ def logs(
         time.sleep(_FOLLOW_SECONDS)
 
 
-def _print_lines(number: int, lines: list[str], named: bool) -> None:
+def _print_lines(which: Which, lines: list[str], named: bool) -> None:
     for line in lines:
-        print(f"{number}| {line}" if named else line)
+        print(f"{which}| {line}" if named else line)
 
 
-def _status(cluster: DevCluster) -> ClusterStatus:
+def _states(cluster: DevCluster) -> dict[Which, State]:
     found = cluster.status()
     assert found is not None, "a cluster that was just started is there"
-    return found
+    states: dict[Which, State] = {node.node: node.state for node in found.nodes}
+    return {**states, "registry": found.registry.state} if found.registry else states
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`headrace jars`: fetch the jars that Spark and Kafka run with, and list them."""
+"""`headrace jars`: fetch the jars that Spark, Kafka and the registry run with, and list them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from headrace.cli import output
 from headrace.cli.output import Format, FormatOption
 from headrace.cluster import jars
-from headrace.cluster.lock import Jar, read_lock
+from headrace.cluster.lock import ON_REQUEST, Jar, read_lock, usual_sets
 from headrace.errors import DefinitionError
 
 app = typer.Typer(
@@ -29,13 +29,20 @@ def register(root: typer.Typer) -> None:
 
 @app.command()
 def fetch(
-    sets: Annotated[list[str] | None, typer.Argument(help="Default: all.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Such as registry, which is fetched only when it is named or started. "
+            "Default: all but that."
+        ),
+    ] = None,
 ) -> None:
     """Fetch what is missing and verify everything; afterwards no network is needed."""
-    for name in sets or read_lock():
+    for name in sets or usual_sets():
         _known(name)
         provide(name)
-        output.note(f"{name}: {len(read_lock()[name])} jars, verified, in {jars.jar_folder()}")
+        count = output.counted(len(read_lock()[name]), _noun(name))
+        output.note(f"{name}: {count}, verified, in {jars.jar_folder()}")
     if not sets:
         _archive()
 
@@ -70,7 +77,9 @@ def list_jars(form: FormatOption = Format.TABLE) -> None:
 
 @app.command()
 def path(
-    set_name: Annotated[str, typer.Argument(metavar="SET", help="Spark's or Kafka's.")] = "spark",
+    set_name: Annotated[
+        str, typer.Argument(metavar="SET", help="Spark's, Kafka's or the registry's.")
+    ] = "spark",
 ) -> None:
     """Print the files of a set with commas between them, as `spark.jars` takes them."""
     _known(set_name)
@@ -91,7 +100,8 @@ def provide(set_name: str) -> None:
     elif output.stderr.is_terminal:
         _with_bars(set_name, missing)
     else:
-        output.note(f"fetching {len(missing)} jars for {set_name}, {_megabytes(missing):.0f} MB")
+        count = output.counted(len(missing), _noun(set_name))
+        output.note(f"fetching {count} for {set_name}, {_megabytes(missing):.0f} MB")
         jars.ensure(set_name, _note_some)
 
 
@@ -116,9 +126,13 @@ def _with_bars(set_name: str, missing: list[Jar]) -> None:
 def _note_some(progress: jars.Progress) -> None:
     if progress.count % _EVERY == 0 or progress.count == progress.total:
         output.note(
-            f"  {progress.count} of {progress.total} jars, {progress.bytes_done / 1e6:.1f} of "
+            f"  {progress.count} of {progress.total}, {progress.bytes_done / 1e6:.1f} of "
             f"{progress.bytes_total / 1e6:.1f} MB"
         )
+
+
+def _noun(set_name: str) -> str:
+    return "archive" if set_name in ON_REQUEST else "jar"
 
 
 def _megabytes(missing: list[Jar]) -> float:

@@ -1,9 +1,9 @@
 """Run Ivy, the jar fetcher that PySpark ships, in a JVM of its own.
 
 Comes in: which modules are wanted and a folder. Goes out: their files in that folder, as
-`group_artifact-version.jar`. Repository addresses stand in Ivy itself, or in the settings file
-that `HEADRACE_IVY_SETTINGS` names; never here. Called by `cluster.jars` and by the maintainers'
-lock tool.
+`group_artifact-version.jar` or `group_artifact-version-classifier.extension`. Repository addresses
+stand in Ivy itself, or in the settings file that `HEADRACE_IVY_SETTINGS` names; never here. Called
+by `cluster.jars` and by the maintainers' lock tool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.cluster.java import find_java
 from headrace.errors import InternalError
 
 SETTINGS_VARIABLE = "HEADRACE_IVY_SETTINGS"
-FILE_PATTERN = "[organisation]_[artifact]-[revision].[ext]"
+FILE_PATTERN = "[organisation]_[artifact]-[revision](-[classifier]).[ext]"
 
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="public"/>
@@ -30,7 +30,7 @@ _SETTINGS = """<ivysettings>
   <resolvers><ibiblio name="public" m2compatible="true" usepoms="{poms}"/></resolvers>
 </ivysettings>
 """
-_MODULE = """<ivy-module version="2.0">
+_MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="headrace" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -50,6 +50,9 @@ class Module:
     transitive: bool = False
     without: str | None = None
     """Artifacts of the same group to leave out of that, as a regular expression."""
+    classifier: str = ""
+    """Of its files, the one that has this in its name; else its jar."""
+    extension: str = "jar"
 
 
 def retrieve(
@@ -100,13 +103,24 @@ def _dependency(module: Module) -> str:
         f" rev={quoteattr(module.version)}"
     )
     if not module.transitive:
-        return f'{opening} transitive="false" conf="default->master(default)"/>'
+        opening += ' transitive="false" conf="default->master(default)"'
+        return (
+            f"{opening}>{_artifact(module)}</dependency>" if module.classifier else f"{opening}/>"
+        )
     opening += ' conf="default->default"'
     if module.without is None:
         return f"{opening}/>"
     return (
         f"{opening}><exclude org={quoteattr(module.group)} module={quoteattr(module.without)}"
         ' matcher="regexp"/></dependency>'
+    )
+
+
+def _artifact(module: Module) -> str:
+    extension = quoteattr(module.extension)
+    return (
+        f"<artifact name={quoteattr(module.artifact)} type={extension} ext={extension}"
+        f" m:classifier={quoteattr(module.classifier)}/>"
     )
 
 

@@ -1,8 +1,9 @@
 """The jars that Spark and Kafka run with, fetched once into a cache and checked against the lock.
 
 Comes in: the name of a set in `jars.lock` (`spark`: what PySpark lacks; `kafka`: the broker, never
-on Spark's class path). Goes out: the paths of its jars, complete and verified. Called by whatever
-starts a JVM. Nothing is printed; a caller that wants to show progress passes `on_progress`.
+on Spark's class path; `registry`: the schema registry, one archive). Goes out: the paths of its
+jars, complete and verified. Called by whatever starts a JVM. Nothing is printed; a caller that
+wants to show progress passes `on_progress`.
 """
 
 from __future__ import annotations
@@ -107,8 +108,7 @@ def _fetch(jars: Sequence[Jar], folder: Path, on_progress: OnProgress | None) ->
     arrived, downloads = folder / ".arrived", folder / ".ivy"
     shutil.rmtree(arrived, ignore_errors=True)
     watch = _Watch(jars, on_progress)
-    modules = [ivy.Module(jar.group, jar.artifact, jar.version) for jar in jars]
-    ivy.retrieve(modules, arrived, downloads, watch)
+    ivy.retrieve(map(_module, jars), arrived, downloads, watch)
     lost = [jar for jar in jars if not (arrived / jar.file_name).is_file()]
     for jar in jars:
         if jar not in lost:
@@ -118,6 +118,16 @@ def _fetch(jars: Sequence[Jar], folder: Path, on_progress: OnProgress | None) ->
     if lost:
         raise JarsUnavailable([jar.coordinate for jar in lost], watch.trouble)
     shutil.rmtree(downloads, ignore_errors=True)
+
+
+def _module(jar: Jar) -> ivy.Module:
+    return ivy.Module(
+        jar.group,
+        jar.artifact,
+        jar.version,
+        classifier=jar.classifier,
+        extension=jar.extension,
+    )
 
 
 def _put_in_place(jar: Jar, arrived: Path, downloads: Path, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 The number of nodes and the cluster id are fixed when the cluster is made; ports may change whenever
 no node runs, because Kafka stores none. Settings may change at any time: a node reads them when it
-starts.
+starts. A schema registry may be added and taken away at any time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from headrace.cluster import broker_settings
@@ -22,6 +22,7 @@ FILE_NAME = "cluster.json"
 MOST_CONTROLLERS = 3
 MOST_BROKERS = 9
 DEFAULT_PORT = 9092
+DEFAULT_REGISTRY_PORT = 8081
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,15 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class Layout:
-    """`config` holds the broker settings of the user's own, the same for all nodes."""
+    """`config` holds the broker settings of the user's own, the same for all nodes.
+
+    `registry_port` is None where the cluster has no schema registry.
+    """
 
     cluster_id: str
     nodes: tuple[NodeAddress, ...]
     config: Mapping[str, str] = field(default_factory=dict)
+    registry_port: int | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -88,7 +93,29 @@ def plan_layout(
         NodeAddress(number, ports[number - 1], controllers.get(number))
         for number in range(1, count + 1)
     )
-    return Layout(old.cluster_id if old else new_cluster_id(), nodes, settings)
+    return Layout(
+        old.cluster_id if old else new_cluster_id(),
+        nodes,
+        settings,
+        old.registry_port if old else None,
+    )
+
+
+def with_registry(layout: Layout, wanted: bool | None, port: int | None) -> Layout:
+    """The same with or without a registry; None leaves that, or its port, as it is.
+
+    Its port is the one named, else the one it had, else the default; 0 means any that is free.
+    """
+    if wanted is False:
+        return replace(layout, registry_port=None)
+    if wanted is None and port is None:
+        return layout
+    known = layout.registry_port
+    if port == 0:
+        brokers = {node.port for node in layout.nodes}
+        fresh = next(each for each in free_ports(len(brokers) + 1) if each not in brokers)
+        return replace(layout, registry_port=known if known and is_free(known) else fresh)
+    return replace(layout, registry_port=port or known or DEFAULT_REGISTRY_PORT)
 
 
 def _broker_count(old: Layout | None, brokers: int | None) -> int:
@@ -140,7 +167,8 @@ def load_layout(folder: Path) -> Layout | None:
         return None
     content = json.loads(file.read_text())
     nodes = tuple(NodeAddress(**node) for node in content["nodes"])
-    return Layout(content["cluster_id"], nodes, content.get("config", {}))
+    config, registry_port = content.get("config", {}), content.get("registry_port")
+    return Layout(content["cluster_id"], nodes, config, registry_port)
 
 
 def save_layout(folder: Path, layout: Layout) -> None:

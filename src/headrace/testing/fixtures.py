@@ -34,6 +34,14 @@ def kafka_cluster() -> Iterator[DevCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def registry_url(kafka_cluster: DevCluster) -> str:
+    """A schema registry beside that broker. Tests share it, so each has subjects of its own."""
+    started = kafka_cluster.up(registry=True, registry_port=0)
+    assert started.registry is not None
+    return started.registry
+
+
 @pytest.fixture
 def topic(kafka_cluster: DevCluster) -> TopicMaker:
     """Makes topics that no other test uses."""
