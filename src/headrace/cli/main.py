@@ -23,6 +23,7 @@ from headrace.errors import EXIT_INTERNAL, HeadraceError, InternalError
 # so that `check` need not wait for a Kafka client; help and completion load all of them.
 COMMANDS = {
     "headrace.cli.pipelines": ("check", "explain", "preview", "run", "status", "new", "schema"),
+    "headrace.cli.convert": ("convert",),
     "headrace.cli.sql": ("sql",),
     "headrace.cli.tune": ("tune",),
     "headrace.cli.offsets": ("offsets",),
