@@ -7,22 +7,18 @@ done: a bad one is refused with its place, and changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headrace.catalog import Catalog
-from headrace.frontend.sql.compile import Compiler, sink_names, step_inputs
+from headrace.frontend.sql.compile import Compiler
 from headrace.frontend.sql.definitions import Definitions, Named, catalog_file, kind_of
 from headrace.frontend.sql.parser import parse
 from headrace.frontend.sql.statements import (
     Create,
     CreatePipeline,
     CreateSecret,
-    CreateTable,
-    CreateView,
     Drop,
-    Fragment,
     Insert,
     Kind,
     Name,
@@ -76,21 +72,7 @@ class Kept:
 
     def uses(self, made: Named) -> set[str]:
         """The names that a definition itself refers to, in lower case."""
-        if isinstance(made, CreateTable):
-            field = made.options.get("connector")
-            return {field.node.text.lower()} if field else set()
-        if isinstance(made, CreateView):
-            return self._tables([made.query]) | {each.text.lower() for each in step_inputs(made)}
-        if isinstance(made, CreatePipeline):
-            written = [insert.table.text for insert in made.inserts]
-            written += [name.text for name in sink_names(made.options)]
-            queries = [made.query, *(insert.query for insert in made.inserts)]
-            return self._tables(queries) | {name.lower() for name in written}
-        return set()
-
-    def _tables(self, queries: Iterable[Fragment | None]) -> set[str]:
-        selected = [self.compiler.select(each) for each in queries if each is not None]
-        return {table.lower() for each in selected for table in each.tables}
+        return {name.lower() for name in self.compiler.uses(made)}
 
     def users(self, name: str) -> list[Named]:
         """All that would not be there without it, in the order of creation."""

@@ -334,12 +334,3 @@ def _take_format(rest: dict[str, Field]) -> Iterator[Diagnostic]:
 
 def _warning(code: str, message: str, span: Span) -> Diagnostic:
     return Diagnostic(code, message, span, severity=Severity.WARNING)
-
-
-def demoted(faults: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """What only a pipeline must not have: of a connection or table by itself it is a warning."""
-    for fault in faults:
-        if fault.code == "NOT_YET":
-            yield Diagnostic(fault.code, fault.message, fault.span, fault.hint, Severity.WARNING)
-        elif fault.code != "MISSING_OPTION":
-            yield fault

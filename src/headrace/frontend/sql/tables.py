@@ -82,7 +82,7 @@ def of_sink(table: CreateTable, connector: str) -> tuple[Column, ...] | None:
     )
 
 
-def sink_faults(columns: tuple[Column, ...]) -> Iterator[Diagnostic]:
+def faults_of_sink(columns: tuple[Column, ...]) -> Iterator[Diagnostic]:
     for column in columns:
         if not column.nullable:
             message = f"NOT NULL of `{column.name}` has no effect: what is written is not checked"
