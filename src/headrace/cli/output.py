@@ -20,7 +20,7 @@ from rich.markup import escape
 from headrace.errors import DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity
 
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 class Format(StrEnum):

@@ -42,7 +42,7 @@ class Route:
 
 def route(statement: Select, kept: Kept, contents: Mapping[str, Rows] | None = None) -> Route:
     """`contents` are the rows of system tables; without them, as while it is checked, none."""
-    selected = kept.compiler.select(statement.query)
+    selected = kept.compiler.queries.select(statement.query)
     query, faults = Query.parse(selected.fragment.sql, selected.fragment.span)
     faults = [*selected.faults, *faults]
     if query is None or faults:

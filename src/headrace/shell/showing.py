@@ -143,7 +143,7 @@ class Showing:
 
 def _named_columns(name: str, kept: Kept) -> Result:
     """The names of columns as far as they can be told without Spark."""
-    columns = kept.compiler.columns(name)
+    columns = kept.compiler.queries.columns(name)
     if columns is None:
         note = f"only Spark can tell its columns: SELECT * FROM {name} LIMIT 1"
         return Result(_COLUMNS, (), note=note)
