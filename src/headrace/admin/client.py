@@ -175,6 +175,7 @@ _TIMED_OUT = {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._MSG_TIMED_OUT,
+    KafkaError._WAIT_COORD,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
