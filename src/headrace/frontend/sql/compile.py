@@ -17,7 +17,7 @@ from headrace.frontend.sql import tables
 from headrace.frontend.sql.components import Component, Components
 from headrace.frontend.sql.definitions import Definitions, Named, kind_of, preview
 from headrace.frontend.sql.inserting import Insertion
-from headrace.frontend.sql.options import CONNECTOR, Role
+from headrace.frontend.sql.options import CONNECTOR, NAME, Role
 from headrace.frontend.sql.queries import Queries, Selected, step_inputs
 from headrace.frontend.sql.statements import (
     Broken,
@@ -157,6 +157,7 @@ class _Tree:
     """One pipeline; `faults` grows as it goes."""
 
     def __init__(self, compiler: Compiler, pipeline: CreatePipeline) -> None:
+        self.compiler = compiler
         self.components = compiler.components
         self.queries = compiler.queries
         self.definitions = compiler.definitions
@@ -172,6 +173,7 @@ class _Tree:
 
     def made(self) -> tuple[Node | None, list[Diagnostic]]:
         own = self._own_options()
+        self._views_in_order()
         if self.pipeline.query is not None:
             self._into_named_sinks(self.pipeline.query)
         for number, insert in enumerate(self.pipeline.inserts, start=1):
@@ -183,7 +185,7 @@ class _Tree:
             return None, self.faults
         self._share()
         span = self.pipeline.name.span
-        sources = {each.name.text: each.node for each in self.sources.values()}
+        sources = {each.name.text: each.node for each in self._sources_in_order()}
         parts: dict[str, Node] = {"sources": _mapping(sources, span)}
         if self.steps:
             parts["transforms"] = Node(list(self.steps.values()), span)
@@ -191,6 +193,17 @@ class _Tree:
             parts["sinks"] = _mapping(self.sinks, span)
         root = own | {key: Field(span, node) for key, node in parts.items()}
         return Node(root, span), self.faults
+
+    def _views_in_order(self) -> None:
+        """Views become steps in the order of their creation, after those that they read."""
+        needed = self.compiler.needed(self.pipeline)
+        for view in self.definitions.each(CreateView):
+            if view.name.text in needed:
+                self._view(view, view.name.span)
+
+    def _sources_in_order(self) -> list[Component]:
+        created = list(self.definitions.named)
+        return sorted(self.sources.values(), key=lambda each: created.index(each.name.text.lower()))
 
     # The pipeline's own options
 
@@ -203,6 +216,8 @@ class _Tree:
         for key, field in self.pipeline.options.items():
             if key.startswith(_SPARK):
                 spark[key] = field
+            elif key == NAME:
+                found["pipeline"] = field
             elif key in _ELSEWHERE:
                 hint = "write it in the WITH of a table, or in a connection"
                 message = f"`{key}` belongs to a source or a sink"
@@ -258,7 +273,7 @@ class _Tree:
         fields = component.fields | {"from": Field(name.span, Node(rows, name.span))}
         if "key" in {column.name.text.lower() for column in columns or ()}:
             fields |= tables.key_of_raw(component.fields, name.span)
-        key = _numbered(made.name.text, set(self.sinks))
+        key = _numbered(component.name.text, set(self.sinks))
         self.sinks[key] = replace(component, name=name, fields=fields).node
 
     def _not_a_sink(self, name: Name, made: Named | None) -> None:

@@ -13,6 +13,7 @@ from headrace.frontend.sql import tables
 from headrace.frontend.sql.definitions import Definitions
 from headrace.frontend.sql.options import (
     CONNECTOR,
+    NAME,
     ROLE,
     Reading,
     Role,
@@ -163,7 +164,8 @@ class Components:
         elif isinstance(made, CreateTable):
             columns = tables.of_sink(made, connector)
         options, _ = reading.read(fields)  # what is wrong with values is said when it is resolved
-        return Component(made.name, connector, fields, options, _group(given, fields), columns)
+        name = _called(given, made.name) if role is Role.SINK else made.name
+        return Component(name, connector, fields, options, _group(given, fields), columns)
 
     def _given(self, made: Made) -> tuple[Fields, str | None, list[Diagnostic]]:
         """All options of a table, those of its connection included; and the connector's kind."""
@@ -191,6 +193,12 @@ class Components:
             None,
             [unknown_connector(field.node.text, field.node.span, connections)],
         )
+
+
+def _called(given: Fields, name: Name) -> Name:
+    """What a sink is called in the pipeline: `name`, or as the table is."""
+    field = given.get(NAME)
+    return name if field is None else Name(field.node.text, field.node.span)
 
 
 def _group(given: Fields, fields: Fields) -> Span | None:

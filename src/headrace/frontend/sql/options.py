@@ -19,6 +19,8 @@ from headrace.spans import Diagnostic, Field, Node, Severity, Span
 from headrace.spec import Option, Options, Spec, Type, unknown
 
 CONNECTOR, ROLE = "connector", "type"
+# What a sink is called in the pipeline, where that is the name of something else in SQL.
+NAME = "name"
 
 
 class Role(StrEnum):
@@ -117,7 +119,8 @@ class Reading:
 
     def fields(self, given: Fields) -> tuple[dict[str, Field], list[Diagnostic]]:
         """What a source or sink of the tree has; what no spec knows stays, to be reported."""
-        rest = {key: field for key, field in given.items() if key not in (CONNECTOR, ROLE)}
+        others = (CONNECTOR, ROLE, NAME) if self.role is Role.SINK else (CONNECTOR, ROLE)
+        rest = {key: field for key, field in given.items() if key not in others}
         faults: list[Diagnostic] = []
         if self.connector == "kafka":
             faults += _take_login(rest)
@@ -282,13 +285,20 @@ _BEGINNINGS = {"earliest": "earliest", "latest": "latest", "none": "none"}
 
 
 def _take_offset(rest: dict[str, Field], span: Span) -> Iterator[Diagnostic]:
-    """`offset = 'earliest'`, or `'timestamp'` with a `timestamp`, as the options that say so."""
+    """`offset = 'earliest'`, or `'timestamp'` with a `timestamp`, as the options that say so.
+
+    Without a word a table is read from its beginning; `auto_offset_reset = 'default'` leaves it to
+    the mode, as a YAML file does.
+    """
     asked, time = rest.get("offset"), rest.pop("timestamp", None)
+    by_mode = text_of(rest, "auto_offset_reset", "").lower() == "default"
+    if by_mode:
+        del rest["auto_offset_reset"]
     if asked is None or isinstance(asked.node.value, dict):
         if time is not None:
             message = "`timestamp` goes with `offset = 'timestamp'`"
             yield Diagnostic("CONFLICT", message, time.key, "add it, or remove `timestamp`")
-        if "auto_offset_reset" not in rest:
+        if "auto_offset_reset" not in rest and not by_mode:
             rest["auto_offset_reset"] = Field(span, Node("earliest", span))
         return
     del rest["offset"]
@@ -302,8 +312,6 @@ def _take_offset(rest: dict[str, Field], span: Span) -> Iterator[Diagnostic]:
         value = {"type": kind, "value": time}
         rest["offset"] = Field(asked.key, Node(value, asked.node.span))
         rest.setdefault("auto_offset_reset", Field(asked.key, Node("earliest", asked.node.span)))
-    elif word == "default":
-        return
     elif word in _BEGINNINGS:
         if "auto_offset_reset" in rest:
             message = "`offset` and `auto_offset_reset` say the same"
