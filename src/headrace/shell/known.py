@@ -102,25 +102,24 @@ class Connection:
 
 @dataclass(frozen=True)
 class Known:
-    """All of a catalog, each by its name as it was written, in the order of creation."""
+    """All of a catalog, each by its name as it was written, in the order of creation.
+
+    Only connections and tables have the values that references stand for.
+    """
 
     connections: Mapping[str, Connection]
     tables: Mapping[str, Connection]
-    definitions: Definitions
-    entries: Mapping[str, Entry]
+    definitions: Definitions = field(repr=False)
+    entries: Mapping[str, Entry] = field(repr=False)
 
     @classmethod
     def of(cls, catalog: Catalog) -> Known:
         written, _ = Definitions.of_catalog(catalog)
-        definitions, _ = written.replaced(variables.Secrets(catalog))
-        connections = {
-            made.name.text: _connection(made) for made in definitions.each(CreateConnection)
-        }
-        tables = {
-            made.name.text: _table(made, definitions) for made in definitions.each(CreateTable)
-        }
+        replaced, _ = written.replaced(variables.Secrets(catalog))
+        connections = {c.name.text: _connection(c) for c in replaced.each(CreateConnection)}
+        tables = {table.name.text: _table(table, replaced) for table in replaced.each(CreateTable)}
         entries = {entry.name: entry for entry in catalog.entries()}
-        return cls(connections, tables, definitions, entries)
+        return cls(connections, tables, written, entries)
 
     def connection(self, name: str) -> Connection:
         """A connection or a table by its name; DefinitionError with the nearest where none is."""

@@ -198,7 +198,7 @@ def _ends(pipeline: CreatePipeline) -> Row:
     named = pipeline.options.get("sink")
     sinks = [each.table.text for each in pipeline.inserts]
     sinks += [part.strip() for part in named.node.text.split(",")] if named else []
-    return {"sources": ", ".join(sources), "sinks": ", ".join(sinks) or None}
+    return {"sources": ", ".join(sources), "sinks": ", ".join(dict.fromkeys(sinks)) or None}
 
 
 def _changed(context: _Context, name: str) -> datetime.datetime | None:
@@ -372,8 +372,11 @@ def _of_clusters(
 
 
 def _side_by_side(call: Callable[[S], T], things: Iterable[S]) -> list[T]:
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    pool = ThreadPoolExecutor(SIDE_BY_SIDE)
+    try:
         return list(pool.map(call, things))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for nobody
 
 
 _MAKERS: dict[str, Callable[[_Context], Iterator[Row]]] = {
