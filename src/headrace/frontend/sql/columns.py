@@ -42,7 +42,7 @@ def read_columns(cursor: Cursor) -> tuple[tuple[Column, ...] | None, WatermarkFo
     opening = cursor.expect("(")
     table = _Table()
     before = len(cursor.faults)
-    cursor.items(lambda: _item(cursor, table), "between columns")
+    cursor.items(opening, lambda: _item(cursor, table), "between columns")
     if len(cursor.faults) > before:
         return tuple(table.columns), table.watermark
     if not table.columns and table.watermark is None:
@@ -99,8 +99,8 @@ def _column(cursor: Cursor) -> Column:
     if cursor.token.key in _NOT_HERE:
         raise _not_here(cursor, cursor.token)
     if not cursor.looking(",") and not cursor.looking(")"):
-        words = [",", ")", "NOT NULL", "GENERATED ALWAYS AS"]
-        raise cursor.expected(words, f"after {of}")
+        more = ["NOT NULL", "STORED" if generated else "GENERATED ALWAYS AS"]
+        raise cursor.expected([",", ")", *more], f"after {of}")
     return Column(name, type_, nullable, generated)
 
 

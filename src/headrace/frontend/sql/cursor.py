@@ -104,12 +104,14 @@ class Cursor:
             depth += _depth(self.token)
             self.take()
 
-    def items(self, read: Callable[[], None], where: str) -> None:
-        """Reads what stands with commas up to a `)`, each after its own faults."""
+    def items(self, opening: Token, read: Callable[[], None], where: str) -> None:
+        """Reads what stands with commas between brackets, each after the faults of the last."""
         while not self.accept(")"):
             try:
+                if self.ended:
+                    raise self.not_closed(opening)
                 read()
-                if not self.looking(")"):
+                if not self.looking(")") and not self.ended:
                     self.expect(",", where)
             except SqlFault as fault:
                 self.faults.append(fault.diagnostic)
@@ -147,10 +149,11 @@ class Cursor:
         token = self.token
         if token.sort is Sort.OPEN:
             return self.not_closed(token)
-        what = " or ".join(f"`{word}`" for word in words)
+        quoted = [f"`{word}`" for word in words]
+        what = " or ".join([part for part in (", ".join(quoted[:-1]), *quoted[-1:]) if part])
         found = "the end of the statement" if token.key == ";" else str(token)
         message = f"expected {' '.join(part for part in (what, where) if part)}, found {found}"
-        return self.fault(message, hint=self._misspelt(words) or self._open_text() or hint)
+        return self.fault(message, hint=self.misspelt(words) or self._open_text() or hint)
 
     def fault(
         self,
@@ -171,7 +174,8 @@ class Cursor:
         hint = f"end it with {token.key}; inside, one is written twice: {token.key * 2}"
         return self.fault(f"this {what} has no end", token, hint)
 
-    def _misspelt(self, words: Iterable[str]) -> str | None:
+    def misspelt(self, words: Iterable[str]) -> str | None:
+        """Which of the words may be meant by the one that stands here, as a hint."""
         if self.token.sort is not Sort.WORD:
             return None
         by_name = {word.lower(): word for word in words if word[0].isalpha()}
@@ -187,11 +191,8 @@ class Cursor:
         return f"the text that begins at {place.line}:{place.column} may lack its closing quote"
 
 
-class Reported(SqlFault):
+class Reported(Exception):
     """The statement ended inside something whose faults are told already."""
-
-    def __init__(self) -> None:
-        Exception.__init__(self)
 
 
 def _depth(token: Token) -> int:

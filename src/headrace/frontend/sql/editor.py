@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from headrace.frontend.sql.cursor import Cursor
 from headrace.frontend.sql.intervals import Interval, read_interval
-from headrace.frontend.sql.scopes import Scopes, closing_bracket
+from headrace.frontend.sql.scopes import Scopes
 from headrace.frontend.sql.statements import Fragment
-from headrace.frontend.sql.tokens import Places, Sort, words
+from headrace.frontend.sql.tokens import Places, Sort, Token, words
 from headrace.spans import Edit, Span
 
 # Words before a bracket that do not call it.
@@ -38,6 +38,19 @@ class _Inside(Places):
         return self.fragment.span.within(self.fragment.sql, start)
 
 
+def _partners(tokens: list[Token]) -> dict[int, int]:
+    """For each bracket the one that it belongs to."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for at, token in enumerate(tokens):
+        if token.key in ("(", "["):
+            opened.append(at)
+        elif token.key in (")", "]") and opened:
+            opening = opened.pop()
+            partners[opening], partners[at] = at, opening
+    return partners
+
+
 class Editor:
     """`times` are the columns of watermarks by their tables, in lower case.
 
@@ -50,6 +63,7 @@ class Editor:
         self.scopes = Scopes(self.tokens)
         self.times = times
         self.done = 0
+        self._partners = _partners(self.tokens)
         self._opened: dict[int, str] = {}
         self._closed: dict[int, str] = {}
         self._replaced: list[Edit] = []
@@ -99,18 +113,12 @@ class Editor:
         return self.sort(at) is Sort.WORD and self.key(at + 1) == "("
 
     def closing(self, opening: int) -> int:
-        closing = closing_bracket(self.tokens, opening)
-        if closing is None:
+        if opening not in self._partners:
             raise self.cursor.not_closed(self.tokens[opening])
-        return closing
+        return self._partners[opening]
 
     def opening(self, closing: int) -> int:
-        depth = 0
-        for at in range(closing, -1, -1):
-            depth += (self.key(at) in (")", "]")) - (self.key(at) in ("(", "["))
-            if depth == 0:
-                return at
-        return closing
+        return self._partners.get(closing, closing)
 
     def arguments(self, opening: int) -> list[range]:
         """The words of each argument of a call."""

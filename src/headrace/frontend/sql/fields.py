@@ -23,9 +23,9 @@ def read_fields(cursor: Cursor, depth: int = 0) -> dict[str, Field]:
     """The options in brackets, of which the first is here."""
     if depth > MAX_DEPTH:
         raise cursor.fault("this is nested too deeply")
-    cursor.expect("(", hint=_FORM)
+    opening = cursor.expect("(", hint=_FORM)
     fields: dict[str, Field] = {}
-    cursor.items(lambda: _field(cursor, fields, depth), "between options")
+    cursor.items(opening, lambda: _field(cursor, fields, depth), "between options")
     return fields
 
 
@@ -77,8 +77,13 @@ def _no_value(cursor: Cursor, name: str) -> Exception:
     token = cursor.token
     if token.sort is not Sort.WORD:
         return cursor.expected([], f"{_VALUES} for `{name}`")
+    if token.key == "NULL":
+        return cursor.fault(f"`{name}` cannot be NULL", hint="leave the option out")
+    text = token.text
+    if cursor.ahead().sort is Sort.TEXT:  # INTERVAL '5 seconds'
+        text = value(cursor.ahead())[0]
     message = f"the value of `{name}` needs quotes"
-    return cursor.fault(message, hint=f"write `{name} = '{token.text}'`")
+    return cursor.fault(message, hint=f"write `{name} = '{text}'`")
 
 
 def _text(cursor: Cursor, token: Token) -> Node:
@@ -110,6 +115,8 @@ def _list(cursor: Cursor, name: str, depth: int) -> Node:
     closing = "]" if opening.key == "[" else ")"
     nodes: list[Node] = []
     while not cursor.accept(closing):
+        if cursor.ahead().key == "=":
+            raise cursor.not_closed(opening)
         nodes.append(_node(cursor, name, depth + 1))
         if not cursor.looking(closing):
             cursor.expect(",", f"or `{closing}` in the list of `{name}`")
@@ -118,7 +125,7 @@ def _list(cursor: Cursor, name: str, depth: int) -> Node:
 
 def _is_options(cursor: Cursor) -> bool:
     """Whether names stand in the brackets here, and not values."""
-    at = cursor.at + 1
-    while cursor.tokens[at + 1].key == "." and at + 3 < len(cursor.tokens):
+    at = 2
+    while cursor.ahead(at).key == ".":
         at += 2
-    return at + 1 < len(cursor.tokens) and cursor.tokens[at + 1].key == "="
+    return cursor.ahead(at).key == "="

@@ -115,8 +115,9 @@ class _Parser:
             statement = self._statement(first)
             self._expect_end()
         except SqlFault as fault:
-            if not isinstance(fault, Reported):
-                cursor.faults.append(fault.diagnostic)
+            cursor.faults.append(fault.diagnostic)
+            self._go_on(first)
+        except Reported:
             self._go_on(first)
         if len(cursor.faults) > before:
             statement = self._broken(first)
@@ -199,7 +200,7 @@ class _Parser:
 
     def _broken(self, first: int) -> Statement | None:
         head = self.head
-        if head is None:
+        if head is None or self.cursor.tokens[first].key != "CREATE":
             return None
         text, span = self._whole(first)
         return Broken(text, span, head.name, head.or_replace, head.if_not_exists, head.kind)
@@ -218,7 +219,9 @@ class _Parser:
             token = cursor.token
             if token.sort is Sort.OPEN:
                 raise cursor.not_closed(token)
-            if not opened and cursor.at > first and self._begins_another():
+            if cursor.at > first and self._begins_another():
+                if opened:
+                    raise cursor.not_closed(opened[-1])
                 hint = "one statement ends with `;` before the next begins"
                 raise cursor.fault(f"a `;` is missing before {token}", hint=hint)
             cases += token.key == "CASE"
@@ -293,11 +296,15 @@ class _Parser:
         secret = variable = None
         if cursor.accept("FROM"):
             cursor.expect("ENV", "after FROM", _CREATES[Kind.SECRET][1])
-            variable = self._text("the name of an environment variable")
+            if cursor.token.sort is not Sort.TEXT:
+                raise cursor.expected([], "an environment variable, in quotes")
+            variable = value(cursor.take())[0]
         else:
             if not cursor.accept("AS"):
                 raise cursor.expected(["AS", "FROM ENV"], hint=_CREATES[Kind.SECRET][1])
-            secret = self._text("the secret")
+            if cursor.token.sort is not Sort.TEXT:
+                raise cursor.fault("the secret must stand in quotes", hint=_CREATES[head.kind][1])
+            secret = value(cursor.take())[0]
         return CreateSecret(*self._created(head, first), secret, variable)
 
     def _connection(self, head: _Head, first: int) -> Statement:
@@ -430,7 +437,8 @@ class _Parser:
         elif token.sort is Sort.WORD and what in SHOWN:
             cursor.take()
         else:
-            raise cursor.expected([word.upper() for word in SHOWN], "or `CREATE name`, after SHOW")
+            words = [*(word.upper() for word in SHOWN), "CREATE"]
+            raise cursor.expected([], "what to show", cursor.misspelt(words) or _SHOW)
         return Show(*self._whole(first), what)
 
     def _kind_before_name(self) -> Kind | None:
@@ -457,7 +465,6 @@ class _Parser:
         statement: Statement | None = None
         if token.key in _QUERIES or token.key in ("INSERT", "CREATE"):
             statement = self._statement(inner)
-            self.head = None
             if not isinstance(statement, Select | Insert | CreatePipeline):
                 hint = "EXPLAIN takes a pipeline's name, a SELECT, an INSERT or a CREATE PIPELINE"
                 raise cursor.fault("this cannot be explained", token, hint)
@@ -490,13 +497,8 @@ class _Parser:
         cursor.take()
         return Set(*self._whole(first), setting, name(token))
 
-    def _text(self, what: str) -> str:
-        cursor = self.cursor
-        if cursor.token.sort is not Sort.TEXT:
-            raise cursor.expected([], f"{what}, in quotes")
-        return value(cursor.take())[0]
 
-
+_SHOW = f"write SHOW {', '.join(word.upper() for word in SHOWN)} or CREATE name"
 # After these a line may go on with any word.
 _JOINTS = ("AS", ",", ".", "BY", "SELECT")
 _READ: dict[str, Callable[[_Parser, int], Statement]] = {

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from headrace.frontend.sql.tokens import Sort, Token, name, words
 from headrace.model.schema import quote
 
-CLAUSES = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT QUALIFY CLUSTER DISTRIBUTE SORT WINDOW")
+CLAUSES = words("SELECT FROM WHERE GROUP HAVING ORDER LIMIT QUALIFY CLUSTER DISTRIBUTE SORT")
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
+_BEFORE_BY = words("GROUP ORDER CLUSTER DISTRIBUTE SORT")
 _BEFORE_TABLE = frozenset({"FROM", ",", "JOIN"})
 # What can follow a table where no alias does.
 NO_ALIAS = (
@@ -52,10 +53,12 @@ class Frame:
     def find(self, table: str) -> Frame | None:
         """The CTE of this name that can be seen from here."""
         frame: Frame | None = self
+        inside = None
         while frame is not None:
-            if table in frame.named:
-                return frame.named[table]
-            frame = frame.outer
+            found = frame.named.get(table)
+            if found is not None and found is not inside:
+                return found
+            frame, inside = frame.outer, frame
         return None
 
 
@@ -84,7 +87,7 @@ class Scopes:
 
     def _enter(self, at: int, token: Token, frame: Frame) -> None:
         """What a word changes: the clause, the list of a SELECT, the tables of a FROM."""
-        before = self.tokens[at - 1].key if at else ""
+        before = self._key(at - 1)
         if token.key in _SET_OPERATIONS and frame.clause != "SELECT":
             frame.clause = ""
         elif token.key in CLAUSES and not self._is_name(at, frame):
@@ -104,16 +107,13 @@ class Scopes:
 
     def _is_name(self, at: int, frame: Frame) -> bool:
         """Whether a word that can begin a clause is only a name, or part of something else."""
-        before = self.tokens[at - 1].key if at else ""
-        after = self.tokens[at + 1].key if at + 1 < len(self.tokens) else ""
-        word = self.tokens[at].key
-        if before in (".", "AS") and word not in ("SELECT", "FROM"):
-            return True
+        word, before = self._key(at), self._key(at - 1)
+        if word in _BEFORE_BY:
+            return self._key(at + 1) != "BY"
         if word == "FROM":
+            # `IS DISTINCT FROM`, `extract(DAY FROM at)`.
             return before == "DISTINCT" or (not frame.selects and frame.outer is not None)
-        if word == "WINDOW":
-            return after != "" or before in ("", ",", "BY", "SELECT")
-        return False
+        return word != "SELECT" and before in (".", "AS")
 
     def _table(self, at: int, frame: Frame) -> None:
         token = self.tokens[at]
@@ -135,12 +135,12 @@ class Scopes:
         return name(token) if named else None
 
     def _key(self, at: int) -> str:
-        return self.tokens[at].key if at < len(self.tokens) else ""
+        return self.tokens[at].key if 0 <= at < len(self.tokens) else ""
 
     def _opened(self, at: int, outer: Frame) -> Frame:
         """The frame of brackets that begin here: a CTE, a subquery of FROM, or anything else."""
         frame = Frame(outer)
-        before = self._key(at - 1) if at else ""
+        before = self._key(at - 1)
         if before == "AS" and at > 1 and not outer.clause:
             outer.named[name(self.tokens[at - 2]).lower()] = frame
         elif outer.clause == "FROM" and outer.selects and before in _BEFORE_TABLE:
@@ -152,7 +152,7 @@ class Scopes:
     def times_at(self, at: int, times: Mapping[str, str]) -> list[str]:
         """The columns of time that the SELECT around a word reads, as it may call them."""
         select = self.selects[at]
-        return [] if select is None else list(_times(select, times, 0))
+        return [] if select is None else list(_Times(times).of_select(select))
 
     def tables_at(self, at: int) -> list[str]:
         """The tables that the SELECT around a word reads."""
@@ -175,29 +175,42 @@ def _has_list(frame: Frame) -> bool:
     return bool(frame.selects and frame.selects[-1].listed)
 
 
-def _times(select: Select, times: Mapping[str, str], depth: int) -> Iterator[str]:
-    for alias, source in select.sources.items():
-        column = _time_of(source, select.outer, times, depth)
-        if column is None:
-            continue
-        written = column if _BARE.fullmatch(column) else quote(column)
-        called = alias if _BARE.fullmatch(alias) else quote(alias)
-        yield written if len(select.sources) == 1 else f"{called}.{written}"
+class _Times:
+    """Columns of time of what stands in FROM; each CTE is looked at once."""
+
+    def __init__(self, times: Mapping[str, str]) -> None:
+        self.times = times
+        self.known: dict[int, str | None] = {}
+
+    def of_select(self, select: Select) -> Iterator[str]:
+        """As the columns of a SELECT may call them."""
+        for alias, source in select.sources.items():
+            column = self.of_source(source, select.outer)
+            if column is not None:
+                several = len(select.sources) > 1
+                yield f"{_written(alias)}.{_written(column)}" if several else _written(column)
+
+    def of_source(self, source: str | Frame, frame: Frame) -> str | None:
+        """Of a table, or of a CTE or subquery that passes it on."""
+        inner = source if isinstance(source, Frame) else frame.find(source)
+        if inner is None:
+            return self.times.get(source) if isinstance(source, str) else None
+        if id(inner) not in self.known:
+            self.known[id(inner)] = None  # one that reads itself has none
+            self.known[id(inner)] = self._of_frame(inner)
+        return self.known[id(inner)]
+
+    def _of_frame(self, frame: Frame) -> str | None:
+        if not frame.selects:
+            return None
+        select = frame.selects[0]
+        found = [self.of_source(source, frame) for source in select.sources.values()]
+        known = [column for column in found if column is not None]
+        return _projected(select, known[0]) if len(known) == 1 else None
 
 
-def _time_of(source: str | Frame, frame: Frame, times: Mapping[str, str], depth: int) -> str | None:
-    """The column of time of a table, a CTE or a subquery."""
-    if depth > 40:
-        return None
-    inner = source if isinstance(source, Frame) else frame.find(source)
-    if inner is None or inner is frame:
-        return times.get(source) if isinstance(source, str) else None
-    if not inner.selects:
-        return None
-    select = inner.selects[0]
-    found = [_time_of(each, select.outer, times, depth + 1) for each in select.sources.values()]
-    known = [column for column in found if column is not None]
-    return _projected(select, known[0]) if len(known) == 1 else None
+def _written(name: str) -> str:
+    return name if _BARE.fullmatch(name) else quote(name)
 
 
 def _projected(select: Select, column: str) -> str | None:
