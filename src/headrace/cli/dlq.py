@@ -312,7 +312,9 @@ def _topic(
 
 
 def _is_file(target: str) -> bool:
-    return target.endswith((".yaml", ".yml")) or Path(target).is_file()
+    from headrace.frontend.load import SUFFIXES
+
+    return target.endswith(SUFFIXES) or Path(target).is_file()
 
 
 def _of_file(file: Path, properties: Sequence[str] | None) -> list[tuple[Cluster, str]]:

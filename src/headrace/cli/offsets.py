@@ -22,8 +22,9 @@ from headrace.cli.arguments import (
     exactly_one,
     place,
 )
+from headrace.cli.definitions import FileArgument, PipelineOption, find_definition
 from headrace.cli.output import Format, FormatOption, counted
-from headrace.cli.pipelines import FileArgument, MasterOption
+from headrace.cli.pipelines import MasterOption
 from headrace.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ def register(root: typer.Typer) -> None:
 
 @app.command(no_args_is_help=True)
 def show(
-    file: FileArgument, master: MasterOption = None, form: FormatOption = Format.TABLE
+    file: FileArgument,
+    pipeline: PipelineOption = None,
+    master: MasterOption = None,
+    form: FormatOption = Format.TABLE,
 ) -> None:
     """Show how far a pipeline has read each partition, and what waits there."""
-    from headrace.api import load
-
-    definition = load(file)
+    definition = find_definition(file, pipeline)
     if not definition.plan.in_batches:
         found = definition.standing()
         origin = f"Spark's checkpoints in {definition.state.folder / 'checkpoint'}"
@@ -69,6 +71,7 @@ def show(
 @app.command(no_args_is_help=True)
 def edit(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     to_earliest: ToEarliestOption = False,
     to_latest: ToLatestOption = False,
     to_offset: ToOffsetOption = None,
@@ -93,8 +96,6 @@ def edit(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Move a batch pipeline to another place in its topics: back to replay, forward to skip."""
-    from headrace.api import load
-
     exactly_one(
         to_earliest=to_earliest or None,
         to_latest=to_latest or None,
@@ -104,7 +105,7 @@ def edit(
     )
     chosen = place(to_earliest, to_latest, to_offset, to_time, by)
     scopes = [resets.parse_scope(text) for text in topic or ()]
-    definition = load(file)
+    definition = find_definition(file, pipeline)
     _refuse_stream(definition)
     with _stored(definition, master) as stored:
         moves = stored.moves(chosen, scopes, source)
@@ -116,6 +117,7 @@ def edit(
 @app.command(no_args_is_help=True)
 def rebuild(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     as_of: Annotated[
         int | None,
         typer.Option("--as-of", metavar="VERSION", help="As of this version of the sink's table."),
@@ -132,9 +134,7 @@ def rebuild(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Make the table of offsets anew from what the history of a Delta sink says of its runs."""
-    from headrace.api import load
-
-    definition = load(file)
+    definition = find_definition(file, pipeline)
     _refuse_stream(definition)
     with _stored(definition, master) as stored:
         found, moves = stored.rebuilt(sink, as_of)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli import output
+from headrace.cli.definitions import FileArgument, PipelineOption, find_definition
 from headrace.cli.story import story_lines
 from headrace.errors import EXIT_DEFINITION, DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity, Span
@@ -22,7 +23,6 @@ from headrace.spans import Diagnostic, Severity, Span
 if TYPE_CHECKING:
     from headrace.api import Run
 
-FileArgument = Annotated[Path, typer.Argument(help="A pipeline file.")]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -86,15 +86,21 @@ class _Checked:
 
 
 def _check(path: Path, online: bool) -> _Checked:
-    from headrace.api import load
-
     faults = _faults(path)
     if not online or _has_errors(faults):
         return _Checked(path, faults)
     try:
-        return _Checked(path, [*faults, *load(path).tune().diagnostics])
+        return _Checked(path, [*faults, *_findings(path)])
     except HeadraceError as error:
         return _Checked(path, faults, error)
+
+
+def _findings(path: Path) -> list[Diagnostic]:
+    """What the brokers add, for each pipeline of a file."""
+    names = find_definition(path).pipelines
+    if len(names) <= 1:
+        return find_definition(path).tune().diagnostics if names else []
+    return [each for name in names for each in find_definition(path, name).tune().diagnostics]
 
 
 def _has_errors(faults: list[Diagnostic]) -> bool:
@@ -103,23 +109,24 @@ def _has_errors(faults: list[Diagnostic]) -> bool:
 
 def _faults(path: Path) -> list[Diagnostic]:
     """All that is wrong with a file; that it cannot be read is one, so that others are checked."""
-    from headrace.api import load
-
     try:
-        return load(path).check()
+        return find_definition(path).check()
     except DefinitionError as error:
         return [Diagnostic("NOT_READ", str(error), Span(str(path), 1, 1), error.hint)]
 
 
 def _expand(paths: list[Path]) -> list[Path]:
+    from headrace.frontend.load import SUFFIXES
+
     files: list[Path] = []
     for path in paths:
         if not path.is_dir():
             files.append(path)
             continue
-        inside = sorted([*path.glob("*.yaml"), *path.glob("*.yml")])
+        inside = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
         if not inside:
-            raise DefinitionError(f"there is no pipeline file in {path}", hint="name a .yaml file")
+            hint = f"name a file that ends with {', '.join(SUFFIXES)}"
+            raise DefinitionError(f"there is no pipeline file in {path}", hint=hint)
         files += inside
     return files
 
@@ -161,6 +168,7 @@ def _annotation(fault: Diagnostic) -> str:
 
 def explain(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     master: MasterOption = None,
     form: output.FormatOption = output.Format.TABLE,
     online: Annotated[
@@ -172,16 +180,15 @@ def explain(
     ] = False,
 ) -> None:
     """Print what a pipeline will do, each setting with its origin, and what it promises."""
-    from headrace.api import load
     from headrace.cli.main import debugging
 
+    found = find_definition(file, pipeline)
     if code:
-        definition = load(file)
-        _ = definition.plan  # what is wrong is told before Spark is started
+        _ = found.plan  # what is wrong is told before Spark is started
         output.note("starting Spark, which knows columns and types …")
-        print(definition.code(master=master, debug=debugging()), end="")
+        print(found.code(master=master, debug=debugging()), end="")
         return
-    story = load(file).explain(master, online)
+    story = found.explain(master, online)
     if form is output.Format.TABLE:
         print("\n".join(story_lines(story)))
     else:
@@ -190,6 +197,7 @@ def explain(
 
 def preview(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 20,
     scan: Annotated[
         int, typer.Option("--scan", min=1, help="How many of the newest records to look at.")
@@ -198,10 +206,9 @@ def preview(
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Show rows made of the newest records; nothing is written and no position moves."""
-    from headrace.api import load
     from headrace.cli.main import debugging
 
-    definition = load(file)
+    definition = find_definition(file, pipeline)
     _show_warnings(definition.check())
     output.note("starting Spark …")
     found = definition.preview(rows, scan, master=master, debug=debugging())
@@ -218,6 +225,7 @@ def preview(
 
 def run(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="A stream: read all that is there now, and end.")
     ] = False,
@@ -239,7 +247,6 @@ def run(
     ] = "auto",
 ) -> None:
     """Run a pipeline; Ctrl-C or SIGTERM finishes the batch in hand and stops."""
-    from headrace.api import load
     from headrace.cli.main import debugging
     from headrace.cli.progress import Style, showing
 
@@ -247,7 +254,7 @@ def run(
         chosen = Style(style)
     except ValueError:
         raise typer.BadParameter(f"--progress is one of {', '.join(Style)}") from None
-    definition = load(file)
+    definition = find_definition(file, pipeline)
     _show_warnings(definition.check())
     with showing(chosen) as listener:
         running = definition.prepare(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli import output
-from headrace.cli.pipelines import FileArgument, MasterOption
+from headrace.cli.definitions import FileArgument, PipelineOption, find_definition
+from headrace.cli.pipelines import MasterOption
 
 if TYPE_CHECKING:
     from headrace.runtime.tuning import Finding, SourceFacts, TopicFacts, Tuning
@@ -21,6 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def tune(
     file: FileArgument,
+    pipeline: PipelineOption = None,
     sample: Annotated[
         int,
         typer.Option("--sample", min=1, help="How many of the newest records of each partition."),
@@ -29,9 +31,7 @@ def tune(
     form: output.FormatOption = output.Format.TABLE,
 ) -> None:
     """Look at the real records and limits, and say what is worth setting; starts no Spark."""
-    from headrace.api import load
-
-    found = load(file).tune(master, sample)
+    found = find_definition(file, pipeline).tune(master, sample)
     if form is output.Format.TABLE:
         for text in _lines(found):
             output.line(text)
