@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.codeview.secrets import secrets
 from headrace.errors import DefinitionError
 from headrace.frontend.load import Examined, of_definitions, spoken, survey
 from headrace.frontend.load import from_catalog as load_from_catalog
@@ -29,6 +30,7 @@ from headrace.runtime.progress import Listener, Summary
 from headrace.runtime.session import adopt, settings, start
 from headrace.runtime.state import PipelineState
 from headrace.spans import Diagnostic, Severity, Span
+from headrace.spec import hide
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,11 +118,12 @@ class Definition:
 
         With `online` the brokers are asked how many partitions there are to read.
         """
-        return explain(
+        story = explain(
             self.plan,
             settings(self.pipeline, master),
             self._partitions() if online else None,
         )
+        return hide(story, secrets(self.pipeline))  # type: ignore[no-any-return]
 
     def _partitions(self) -> dict[str, int]:
         from headrace.admin.client import Clusters

@@ -137,6 +137,15 @@ class Node:
         """A scalar as text."""
         return str(self.value) if self.written is None else self.written
 
+    @property
+    def has_secret(self) -> bool:
+        """Whether it, or something in it, came from a secret."""
+        if isinstance(self.value, list):
+            return any(item.has_secret for item in self.value)
+        if isinstance(self.value, dict):
+            return any(field.node.has_secret for field in self.value.values())
+        return self.secret
+
     def plain(self) -> object:
         """The value without places, as ordinary Python."""
         if isinstance(self.value, list):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -81,9 +81,14 @@ class Options:
     span: Span = field(default=Span("", 1, 1), compare=False)
     # Options that a misspelt name may stand for.
     meant: frozenset[str] = field(default=frozenset(), compare=False)
+    # Options whose value came from a secret.
+    hidden: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __repr__(self) -> str:
-        shown = {name: self._shown(name, value) for name, value in self.values.items()}
+        shown = {
+            name: HIDDEN if name in self.hidden else self._shown(name, value)
+            for name, value in self.values.items()
+        }
         return f"Options({shown})"
 
     def __getitem__(self, name: str) -> Any:
@@ -97,6 +102,16 @@ class Options:
         """Where it is set, or where the component begins."""
         return self.spans.get(name, self.span)
 
+    @property
+    def secrets(self) -> Iterator[tuple[str, str]]:
+        """The texts that must not be shown, each with the option that it stands under."""
+        for option in self.spec.options:
+            value = self[option.name]
+            if isinstance(value, Options):
+                yield from ((option.name, text) for _, text in value.secrets)
+            elif option.secret or option.name in self.hidden:
+                yield from ((option.name, text) for text in _texts(value))
+
     def setting(self, name: str, option: str, value: object | None = None) -> Setting:
         """The property `name`, whose value is that of `option` or follows from it."""
         origin = f"{option} ({self.at(option)})" if option in self else f"{option} (default)"
@@ -105,6 +120,30 @@ class Options:
 
     def _shown(self, option: str, value: object) -> object:
         return HIDDEN if self.spec.option(option).secret else value
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All text in a value."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, tuple):
+        yield from (text for each in value for text in _texts(each))
+
+
+def hide(value: Any, secrets: Collection[str]) -> Any:
+    """A plain value without the texts that must not be shown, wherever they stand in it.
+
+    A text of fewer than four letters is too likely to be part of others that are no secret.
+    """
+    if isinstance(value, str):
+        for secret in sorted(secrets, key=len, reverse=True):
+            value = value.replace(secret, HIDDEN) if len(secret) >= 4 else value
+        return value
+    if isinstance(value, dict):
+        return {key: hide(each, secrets) for key, each in value.items()}
+    return [hide(each, secrets) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -153,6 +192,7 @@ class Spec:
         spans: dict[str, Span] = {}
         faults: list[Diagnostic] = []
         meant: set[str] = set()
+        hidden: set[str] = set()
         by_name = {name: option for option in self.options for name in option.names}
         for key, entry in fields.items():
             option = by_name.get(key)
@@ -167,9 +207,11 @@ class Spec:
                 faults.extend(wrong)
                 values[option.name] = value
                 spans[option.name] = entry.node.span
+                hidden |= {option.name} if entry.node.has_secret else set()
         # A misspelt option is one fault, not also a missing one.
         faults.extend(self._missing({*values, *meant}, span))
-        return Options(self, values, spans, span, frozenset(meant)), faults
+        read = Options(self, values, spans, span, frozenset(meant), frozenset(hidden))
+        return read, faults
 
     @property
     def title(self) -> str:
@@ -227,7 +269,7 @@ def _convert(option: Option, node: Node) -> tuple[Any, list[Diagnostic]]:
         problem = option.validate(value) if option.validate else None
     except ValueError as error:
         problem = str(error)
-    if problem and option.secret:
+    if problem and (option.secret or node.has_secret):
         problem = f"is not {_article(option.type)} {option.type} that may stand here"
     if problem:
         code = "BAD_CHOICE" if option.type is Type.CHOICE else "BAD_VALUE"

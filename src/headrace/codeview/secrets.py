@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from headrace.model.pipeline import Pipeline
-from headrace.spec import Options
 
-_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+_REFERENCE = re.compile(rf"\$\{{(?:env:({_NAME})(?::-[^}}]*)?|secret:({_NAME}))\}}")
 
 
 def secrets(pipeline: Pipeline) -> dict[str, str]:
@@ -17,15 +16,15 @@ def secrets(pipeline: Pipeline) -> dict[str, str]:
     parts = [(part.name, part.options) for part in pipeline.sources]
     parts += [(part.name, part.options) for part in pipeline.sinks]
     for part, options in parts:
-        for option, value in _secret_values(options):
-            written = _VARIABLE.fullmatch(options.at(option).raw.strip("\"' "))
-            name = written.group(1) if written else f"{part}_{option}".upper()
-            found.setdefault(value, name)
+        for option, value in options.secrets:
+            if value not in found:
+                name = _variable(options.at(option).raw) or f"{part}_{option}".upper()
+                same = sum(each.startswith(name) for each in found.values())
+                found[value] = f"{name}_{same + 1}" if same else name
     return found
 
 
-def _secret_values(options: Options) -> Iterator[tuple[str, str]]:
-    for option in options.spec.options:
-        value = options[option.name]
-        if option.secret and isinstance(value, str) and value:
-            yield option.name, value
+def _variable(written: str) -> str | None:
+    """What the author's own reference names, where the value is nothing else."""
+    match = _REFERENCE.fullmatch(written.strip("\"' "))
+    return match and (match[1] or match[2].upper())

@@ -24,7 +24,7 @@ from headrace.model.lint import lint
 from headrace.model.pipeline import Pipeline
 from headrace.project import Project
 from headrace.spans import Diagnostic, Node, Severity, Span
-from headrace.spec import nearest
+from headrace.spec import hide, nearest
 
 SQL = ".sql"
 SUFFIXES = (".yaml", ".yml", SQL)
@@ -72,10 +72,11 @@ def survey(path: Path, pipeline: str | None = None, project: Project | None = No
         return _survey_sql(text, path, pipeline, secrets)
     found, faults = _examine_yaml(text, path, secrets)
     names = (found.name,) if found else ()
+    ordered = _ordered(faults, secrets)
     if pipeline is not None and found is not None and found.name != pipeline:
         raise _no_pipeline(str(path), pipeline, names)
     pipelines = (found,) if found else ()
-    return Examined(str(path), names, pipelines, _ordered(faults), pipeline, sql=False)
+    return Examined(str(path), names, pipelines, ordered, pipeline, sql=False)
 
 
 def from_catalog(project: Project, name: str) -> Examined:
@@ -104,25 +105,26 @@ def of_definitions(
     Relative paths begin at the project's folder.
     """
     made = definitions.pipelines[pipeline] if isinstance(pipeline, str) else pipeline
-    replaced, undefined = definitions.replaced(Secrets(Catalog.of(project)))
+    secrets = Secrets(Catalog.of(project))
+    replaced, undefined = definitions.replaced(secrets)
     if isinstance(pipeline, str):
         made = replaced.pipelines[pipeline]
-    compiler = Compiler(replaced)
     file = project.root / catalog_file(made.name.text)
-    found, wrong = _build(compiler, made, file)
-    everything = _ordered([*faults, *undefined, *wrong])
+    found, wrong = _build(Compiler(replaced), made, file, secrets)
+    everything = _ordered([*faults, *undefined, *wrong], secrets)
     title = made.name.text
     return Examined(title, (title,), (found,) if found else (), everything, title)
 
 
 def check_definitions(definitions: Definitions, project: Project) -> list[Diagnostic]:
     """What is wrong with connections, tables and views, whoever uses them."""
-    replaced, undefined = definitions.replaced(Secrets(Catalog.of(project)))
+    secrets = Secrets(Catalog.of(project))
+    replaced, undefined = definitions.replaced(secrets)
     compiler = Compiler(replaced)
     faults = [*undefined, *speech.in_sql(compiler.faults())]
     for made in compiler.checks:
-        faults += _build(compiler, made, project.root / made.name.text)[1]
-    return list(_ordered(faults))
+        faults += _build(compiler, made, project.root / made.name.text, secrets)[1]
+    return list(_ordered(faults, secrets))
 
 
 def _survey_sql(text: str, path: Path, pipeline: str | None, secrets: Secrets) -> Examined:
@@ -138,13 +140,13 @@ def _survey_sql(text: str, path: Path, pipeline: str | None, secrets: Secrets) -
     wanted = [known[pipeline]] if pipeline is not None else [*known.values()]
     found: list[Pipeline] = []
     for made in wanted:
-        one, wrong = _build(compiler, made, path)
+        one, wrong = _build(compiler, made, path, secrets)
         found += [one] if one is not None else []
         faults += wrong
     for made in compiler.checks:
-        faults += _build(compiler, made, path)[1]
+        faults += _build(compiler, made, path, secrets)[1]
     names = tuple(made.name.text for made in wanted)
-    return Examined(str(path), names, tuple(found), _ordered(faults), pipeline)
+    return Examined(str(path), names, tuple(found), _ordered(faults, secrets), pipeline)
 
 
 # What the compiler has said already, with more to compare with.
@@ -152,13 +154,13 @@ _SAID = ("UNKNOWN_TABLE", "MISSING_SOURCE")
 
 
 def _build(
-    compiler: Compiler, made: CreatePipeline, file: Path
+    compiler: Compiler, made: CreatePipeline, file: Path, secrets: Secrets
 ) -> tuple[Pipeline | None, list[Diagnostic]]:
     """The pipeline of an SQL statement, or None, and what is wrong with it."""
     tree, faults = compiler.tree(made)
     pipeline = None
     if tree is not None:
-        pipeline, wrong = _resolved(tree, file, Secrets())
+        pipeline, wrong = _resolved(tree, file, secrets)
         faults += [fault for fault in wrong if fault.code not in _SAID]
     faults = list(speech.in_sql(faults))
     return (None if _broken(faults) else pipeline), faults
@@ -188,10 +190,12 @@ def _broken(faults: Iterable[Diagnostic]) -> bool:
     return any(fault.severity is Severity.ERROR for fault in faults)
 
 
-def _ordered(faults: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def _ordered(faults: Iterable[Diagnostic], secrets: Secrets) -> tuple[Diagnostic, ...]:
     """Each once, in order of place; of the same as a fault and as a warning, the fault."""
     found: dict[tuple[str, str, Span], Diagnostic] = {}
-    for fault in faults:
+    for each in faults:
+        message, hint = hide(each.message, secrets.given), hide(each.hint, secrets.given)
+        fault = replace(each, message=message, hint=hint)
         key = fault.code, fault.message, fault.span
         if key not in found or fault.severity is Severity.ERROR:
             found[key] = fault

@@ -226,6 +226,9 @@ class _Resolver:
 
     def _sql(self, name: str, options: Options, previous: str | None) -> Transform | None:
         sql, span = options["sql"], options.at("sql")
+        if "sql" in options.hidden:
+            message = "a secret cannot stand in SQL, which Spark shows in plans and logs"
+            self._fault("SECRET_IN_SQL", message, span, "use it in an option of a source or sink")
         query, faults = Query.parse(sql, span)
         self.faults.extend(faults)
         if query is None:

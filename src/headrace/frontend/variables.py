@@ -41,11 +41,18 @@ class Secrets:
     catalog: Catalog | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     stated: Mapping[str, Stated] = field(default_factory=dict)
+    # The values that were asked for, which must not be shown.
+    given: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def with_stated(self, secrets: Iterable[Stated]) -> Secrets:
         return replace(self, stated={str(secret.name).lower(): secret for secret in secrets})
 
     def value(self, name: str) -> str | None:
+        value = self._find(name)
+        self.given.update([value] if value else ())
+        return value
+
+    def _find(self, name: str) -> str | None:
         stated = self.stated.get(name.lower())
         if stated is not None:
             return self.environ.get(stated.variable) if stated.variable else stated.value
