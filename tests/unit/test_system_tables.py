@@ -13,7 +13,7 @@ from headrace.errors import DefinitionError
 from headrace.model.query import Query
 from headrace.project import Project
 from headrace.runtime.state import PipelineState, Status
-from headrace.shell import system, system_rows
+from headrace.shell import connections, system
 from headrace.shell.system_rows import Asked
 from headrace.shell.system_tables import TABLES
 from headrace.spans import Span
@@ -236,13 +236,13 @@ def test_connections_are_tested_only_where_someone_looks(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tested: list[str] = []
-    examine = system_rows.connections.examine
+    examine = connections.examine
 
     def noted(connection: Any, *rest: Any) -> Any:
         tested.append(connection.name)
         return examine(connection, *rest)
 
-    monkeypatch.setattr(system_rows.connections, "examine", noted)
+    monkeypatch.setattr(connections, "examine", noted)
     rows("SELECT name, connector FROM system.connections", project)
     assert tested == []
     rows("SELECT * FROM system.connections WHERE name = 'made_up'", project)

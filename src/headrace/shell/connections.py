@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError
 from headrace.project import Project
 from headrace.shell.known import Connection, Known
 
-CHECK_SECONDS = 10.0
+CHECK_SECONDS = 15.0
 TEST_SECONDS = 40.0
 
 
@@ -124,10 +124,13 @@ def _step(check: Check, seconds: float) -> Step:
         return Step(check.name, Outcome.FAILED, str(failure), failure.cure)
     except HeadraceError as failure:
         return Step(check.name, Outcome.FAILED, str(failure), failure.hint)
-    except TimeoutError:
+    except TimeoutError:  # before OSError, of which it is one
         detail = f"no answer in {max(seconds, 0):.0f} s"
         cure = "something takes packets and does not answer: look for a firewall or an overload"
         return Step(check.name, Outcome.FAILED, detail, cure)
+    except OSError as failure:
+        cure = "something changed while it was looked at: try again"
+        return Step(check.name, Outcome.FAILED, str(failure), cure)
 
 
 def within(run: Callable[[], str], seconds: float) -> str:

@@ -63,7 +63,8 @@ class _Database:
         """As the driver does by `sslmode`: encrypted if the server offers it, unless told."""
         mode = self.place.parameters.get("sslmode", "prefer")
         closed = dict(sockets.refusals(self.place.hosts))
-        server = next(each for each in self.place.hosts if each not in closed)
+        hosts = self.place.hosts
+        server = next((each for each in hosts if each not in closed), hosts[0])
         self._session = Postgres(sockets.connect(server))
         if mode == "disable":
             return "not wanted (sslmode=disable)"

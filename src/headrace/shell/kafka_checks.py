@@ -26,7 +26,7 @@ from headrace.shell.connections import Check, Failed
 from headrace.shell.known import Connection
 from headrace.sinks.kafka_topics import is_per_row
 
-ASK_SECONDS = 8.0
+ASK_SECONDS = 6.0
 _NEEDED = {"source": AclOperation.READ, "sink": AclOperation.WRITE}
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
@@ -188,7 +188,7 @@ class _Kafka:
 
     def _open_server(self) -> sockets.Address:
         closed = dict(sockets.refusals(self.servers))
-        return next(each for each in self.servers if each not in closed)
+        return next((each for each in self.servers if each not in closed), self.servers[0])
 
     def _mute(self, failure: HeadraceError) -> Failed:
         """Something listens and does not speak Kafka; most often it expects TLS."""

@@ -123,7 +123,7 @@ class Postgres:
     def _receive(self) -> tuple[bytes, bytes]:
         head = self._read(5)
         (length,) = struct.unpack("!i", head[1:])
-        if not head[:1].isalpha() or not 4 <= length <= _LONGEST:
+        if not head[:1].isalnum() or not 4 <= length <= _LONGEST:
             raise NotPostgres
         body = self._read(length - 4)
         if head[:1] == b"E":
