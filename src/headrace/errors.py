@@ -47,6 +47,14 @@
     │   ├── TransactionTooLarge
     │   ├── TransactionExpired                (retry)
     │   ├── TransactionFenced                 (retry)
+    │   ├── RegistryUnavailable               (retry)
+    │   ├── UnknownSubject
+    │   ├── UnknownSchema
+    │   ├── IncompatibleSchema
+    │   ├── InvalidSchema
+    │   ├── SchemaInUse
+    │   ├── LevelNotKept
+    │   ├── RegistryRefused                   any other answer of a schema registry
     │   ├── DatabaseUnavailable               (retry)
     │   ├── UnknownTable
     │   ├── SchemaMismatch
@@ -592,6 +600,89 @@ class TransactionFenced(OutsideError):
             f"sink `{sink}`: a transaction was ended by a newer task: {detail}",
             "nothing of it was written; the batch is done again",
         )
+
+
+class RegistryUnavailable(OutsideError):
+    retry = True
+
+    def __init__(self, url: str, detail: str) -> None:
+        super().__init__(
+            f"no schema registry answers at {url}: {detail}",
+            "check the address, or start one of your own with `headrace dev up --registry`",
+        )
+        self.url = url
+
+
+class UnknownSubject(OutsideError):
+    def __init__(self, subject: str, url: str) -> None:
+        super().__init__(
+            f"subject {subject} does not exist at {url}",
+            "see `headrace schemas list`; with --deleted it shows deleted ones too",
+        )
+        self.subject = subject
+
+
+class UnknownSchema(OutsideError):
+    """A version of a subject, or an id, that a registry does not have."""
+
+    def __init__(self, what: str, url: str) -> None:
+        super().__init__(
+            f"{what} does not exist at {url}",
+            "see the versions and ids with `headrace schemas list`",
+        )
+
+
+class IncompatibleSchema(OutsideError):
+    """A schema that does not go together with those before it, by the level of its subject."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(
+            f"{subject} does not take this schema: {reason}",
+            "give new fields a default and leave the types of old ones; `headrace schemas check` "
+            f"shows what is different, `headrace schemas compatibility {subject}` the level",
+        )
+        self.subject = subject
+
+
+class InvalidSchema(OutsideError):
+    def __init__(self, action: str, detail: str) -> None:
+        super().__init__(
+            f"{action}: the schema is not valid: {detail}",
+            "correct it; if its type was told wrong, name it with --type; schemas that it uses "
+            "are named with --reference",
+        )
+
+
+class SchemaInUse(OutsideError):
+    def __init__(self, what: str, users: str) -> None:
+        super().__init__(
+            f"{what} is not deleted, as other schemas use it: {users}",
+            "delete those that refer to it first",
+        )
+
+
+class LevelNotKept(OutsideError):
+    """A registry that took a compatibility level, and holds to another."""
+
+    def __init__(self, what: str, wanted: str, kept: str) -> None:
+        super().__init__(
+            f"the registry took the level {wanted} for {what}, and {kept} holds all the same",
+            "Apicurio takes NONE of a subject as no level of its own: set NONE for all with "
+            "`headrace schemas compatibility --set NONE`, and levels for the subjects that need "
+            "one",
+        )
+
+
+class RegistryRefused(OutsideError):
+    """An answer of a schema registry that has no class of its own."""
+
+    def __init__(self, action: str, detail: str, status: int) -> None:
+        super().__init__(
+            f"{action}: {detail} (HTTP status {status})",
+            "check that the address leads to the API of Confluent's registry; Apicurio's ends with "
+            "/apis/ccompat/v7",
+        )
+        self.status = status
 
 
 class DatabaseUnavailable(OutsideError):

@@ -33,6 +33,7 @@ COMMANDS = {
     "headrace.cli.groups": ("groups",),
     "headrace.cli.kafka": ("kafka",),
     "headrace.cli.txn": ("txn",),
+    "headrace.cli.schemas": ("schemas",),
     "headrace.cli.records": ("produce", "consume"),
     "headrace.cli.dlq": ("dlq",),
     "headrace.cli.demo": ("demo",),

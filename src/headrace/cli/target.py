@@ -1,4 +1,4 @@
-"""Which cluster a command talks to: `--bootstrap-server`, else this folder's own."""
+"""Which cluster or schema registry a command talks to: the one named, else this folder's own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
+DEFAULT_REGISTRY = "http://localhost:8081"
 
 BootstrapOption = Annotated[
     str | None,
@@ -16,6 +17,18 @@ BootstrapOption = Annotated[
         envvar="HEADRACE_BOOTSTRAP_SERVER",
         help="Brokers, as host:port,host:port. Default: this folder's `headrace dev` cluster, "
         f"else {DEFAULT_BOOTSTRAP}.",
+    ),
+]
+
+RegistryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        "-r",
+        metavar="URL",
+        envvar="HEADRACE_REGISTRY",
+        help="A registry with the API of Confluent's. Default: this folder's, of `headrace dev up "
+        f"--registry`, else {DEFAULT_REGISTRY}.",
     ),
 ]
 
@@ -33,3 +46,13 @@ def bootstrap(option: str | None) -> str:
 
     cluster = DevCluster(Project.find())
     return cluster.bootstrap if cluster.exists else DEFAULT_BOOTSTRAP
+
+
+def registry_url(option: str | None) -> str:
+    """The same for the schema registry."""
+    if option:
+        return option
+    from headrace.cluster.dev import DevCluster
+    from headrace.project import Project
+
+    return DevCluster(Project.find()).registry or DEFAULT_REGISTRY

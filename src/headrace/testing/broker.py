@@ -19,11 +19,15 @@ from headrace.project import Project
 
 @contextmanager
 def kafka(
-    brokers: int = 1, folder: Path | None = None, config: Mapping[str, str] | None = None
+    brokers: int = 1,
+    folder: Path | None = None,
+    config: Mapping[str, str] | None = None,
+    registry: bool = False,
 ) -> Iterator[DevCluster]:
     """A cluster that answers, for the length of the block; `folder` is a temporary one by default.
 
-    `config` are broker settings, the same for all nodes: `{"num.partitions": "8"}`.
+    `config` are broker settings, the same for all nodes: `{"num.partitions": "8"}`. With `registry`
+    a schema registry runs beside it, at `cluster.registry`.
 
     No process and no data is left when the block ends, when the test process is killed, or when it
     does not come up. Nodes can be stopped, killed and started again through what is yielded.
@@ -32,7 +36,8 @@ def kafka(
     with place as root, guarded(Path(root).resolve()):
         cluster = DevCluster(Project(Path(root).resolve()))
         try:
-            cluster.up(brokers, port=0, config=config)
+            port = 0 if registry else None
+            cluster.up(brokers, port=0, config=config, registry=registry, registry_port=port)
             yield cluster
         finally:
             cluster.delete()
