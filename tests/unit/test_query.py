@@ -321,7 +321,7 @@ def test_what_is_no_harmless_select_is_refused(text: str, code: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("SELECT id FRM source WHERE", "p.yaml:1:15"),
+        ("SELECT id FRM source WHERE", "p.yaml:1:11"),
         ("SELECT id,\n  upper(customer\nFROM source", "p.yaml:3:1"),
         ("SELECT reflect('a') FROM source", "p.yaml:1:8"),
         ("-- hi\n  SET x = 1", "p.yaml:2:3"),
@@ -331,6 +331,38 @@ def test_what_is_no_harmless_select_is_refused(text: str, code: str) -> None:
 def test_a_fault_in_sql_has_its_line_and_column(text: str, place: str) -> None:
     _, faults = examined(text)
     assert str(faults[0].span) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("SELECT * FORM t", "1:10 `FORM` cannot stand here (did you mean `FROM`?)"),
+        ("SELECT a FROM t WHRE x = 1", "1:17 `WHRE` cannot stand here (did you mean `WHERE`?)"),
+        ("SELECT a FROM t INNER JION u", "1:23 `JION` cannot stand here (did you mean `JOIN`?)"),
+        ("SELECT a FROM t GROUP a", "1:17 expected `BY` after `GROUP`"),
+        ("SELECT CASE WHEN a THEN b FROM t", "1:8 this CASE has no END"),
+        ("SELECT a FROM", "1:10 the name of a table is missing after `FROM`"),
+        ("SELECT a FROM t, WHERE a", "1:16 a comma too many before WHERE (remove it)"),
+        ("SELECT upper(a,) FROM t", "1:15 a comma too many before `)` (remove it)"),
+        ("SELECT a FROM t ORDER BY a,", "1:27 a comma too many at the end (remove it)"),
+        ("SELECT a FROM t WHERE a = = 1", "1:27 something is missing, near `=`"),
+        ("SELECT a FROM t WHERE a && b", "1:25 `&&` cannot stand here (write AND)"),
+        ("SELECT CAST(a BIGINT) FROM t", "1:15 expected `AS`, found `BIGINT` "
+         "(write `CAST(a AS STRING)`)"),
+        ("SELECT CAST(a AS BIGNT) FROM t", "1:18 `BIGNT` is not a type (did you mean BIGINT?)"),
+        ("WITH x AS SELECT 1 SELECT 2", "1:11 expected `(`, found `SELECT`"),
+        ("SELECT a b c FROM t", "1:12 `c` cannot stand here "
+         "(a comma or an operator may be missing before it)"),
+        ("SELECT ${x} FROM t", "1:8 `$` has no meaning in a query "
+         "(references such as ${env:NAME} are for options)"),
+        ("SELECT 'a FROM t", "1:1 a text, a name or a comment has no end "
+         "(look for a ', \", ` or /* without its partner)"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_told_with_its_cure(text: str, fault: str) -> None:
+    _, faults = examined(text)
+    (place, message) = fault.split(" ", 1)
+    assert str(faults[0]) == f"p.yaml:{place} SQL_SYNTAX {message}"
 
 
 # DISTINCT

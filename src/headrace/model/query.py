@@ -19,6 +19,7 @@ from sqlglot.errors import OptimizeError, ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from headrace.model import query_faults
 from headrace.model.functions import (
     AGGREGATES,
     BUILT_IN_COLUMNS,
@@ -27,6 +28,7 @@ from headrace.model.functions import (
     TABLE_FUNCTIONS,
     TIME_WINDOWS,
 )
+from headrace.model.query_faults import Slip
 from headrace.spans import Diagnostic, Span
 from headrace.spec import unknown
 
@@ -53,11 +55,14 @@ class Query:
         `lead` and `length` say which part of the text its author wrote, if it is not all of it.
         """
         own = slice(lead, None if length is None else lead + length)
+        tokens: list[Token] = []
         try:
             tokens = _tokenize(text)
             statements = _parse(tokens, text)
-        except (ParseError, TokenError) as error:
-            return None, [_syntax(error, text, span, own)]
+        except ParseError as error:
+            return None, [_syntax(query_faults.syntax(error, text, tokens), text, span, own)]
+        except TokenError:
+            return None, [_syntax(query_faults.not_closed(), text, span, own)]
         except RecursionError:
             return None, [Diagnostic("SQL_SYNTAX", "this is nested too deeply", span)]
         if len(statements) != 1:
@@ -69,7 +74,8 @@ class Query:
             where = place(text, tokens[0].start, span, own)
             return None, [Diagnostic("NOT_A_QUERY", message, where)]
         query = cls(text, span, tree, own)
-        return query, [*query._forbidden(), *query._trailing_comma(tokens)]
+        slips = (_syntax(slip, text, span, own) for slip in query_faults.slips(tokens))
+        return query, [*query._forbidden(), *slips]
 
     @property
     def tables(self) -> dict[str, Span]:
@@ -215,13 +221,6 @@ class Query:
             message = "TRANSFORM … USING runs a program and is not allowed in a pipeline"
             yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(script))
 
-    def _trailing_comma(self, tokens: list[Token]) -> Iterator[Diagnostic]:
-        """Taken by the parser, and not by Spark."""
-        for token, following in pairwise(tokens):
-            if token.token_type is TokenType.COMMA and following.token_type is TokenType.FROM:
-                where = place(self.text, token.start, self.span, self.own)
-                yield Diagnostic("SQL_SYNTAX", "a comma too many before FROM", where)
-
 
 def _tokenize(text: str) -> list[Token]:
     """The words, less those that the parser misreads: `window` as a name, and `X '1F'`."""
@@ -334,19 +333,8 @@ def place(text: str, offset: int, span: Span, own: slice = slice(None)) -> Span:
     return span.within(text[own], offset - (own.start or 0))
 
 
-def _syntax(error: Exception, text: str, span: Span, own: slice) -> Diagnostic:
-    details = getattr(error, "errors", None)
-    if not details:
-        return Diagnostic("SQL_SYNTAX", str(error).splitlines()[0], span)
-    first = details[0]
-    offset = len("".join(text.splitlines(keepends=True)[: first["line"] - 1]))
-    # sqlglot counts the column of a token's last character.
-    offset += max(first["col"] - len(first["highlight"]), 0)
-    problem = first["description"].rstrip(".")
-    if problem.startswith("Required keyword"):
-        problem = "something is missing"
-    message = f"{problem}, near `{first['highlight']}`"
-    return Diagnostic("SQL_SYNTAX", message, place(text, offset, span, own))
+def _syntax(slip: Slip, text: str, span: Span, own: slice) -> Diagnostic:
+    return Diagnostic("SQL_SYNTAX", slip.message, place(text, slip.offset, span, own), slip.hint)
 
 
 def _missing_part(

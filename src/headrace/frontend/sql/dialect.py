@@ -86,8 +86,8 @@ def translate(
 
 def _translate_word(editor: Editor, at: int) -> None:
     rule = _RULES.get(editor.key(at))
-    if at < editor.done or editor.key(at - 1) == ".":
-        return
+    if at < editor.done or editor.key(at - 1) in (".", "AS"):
+        return  # a name
     if rule is not None:
         rule(editor, at)
     elif editor.is_call(at) and editor.key(at + 2) == "INTERVAL":
@@ -147,7 +147,7 @@ def _cast(editor: Editor, at: int) -> None:
 
 def _typed_text(editor: Editor, at: int) -> None:
     """`JSON '{…}'` and `TIMESTAMPTZ '…'`."""
-    if editor.sort(at + 1) is not Sort.TEXT or editor.key(at - 1) in ("AS", "::"):
+    if editor.sort(at + 1) is not Sort.TEXT or editor.key(at - 1) == "::":
         return
     if editor.key(at) in _JSON:
         editor.replace(at, at, "parse_json(")
@@ -161,7 +161,7 @@ def _typed_text(editor: Editor, at: int) -> None:
 
 def _interval(editor: Editor, at: int) -> None:
     """`INTERVAL '5 min'`; with a unit after the text, or none but Spark's in it, it stays."""
-    if editor.sort(at + 1) is not Sort.TEXT or editor.key(at - 1) == "AS":
+    if editor.sort(at + 1) is not Sort.TEXT:
         return
     text = editor.tokens[at + 1]
     if editor.key(at + 2) in _UNIT_WORDS:
@@ -170,7 +170,7 @@ def _interval(editor: Editor, at: int) -> None:
     if interval.months and interval.micros:
         hint = "add one after the other: `… + INTERVAL '1 month' + INTERVAL '2 days'`"
         message = "an interval has months or days, and not both"
-        raise editor.cursor.fault(message, text, hint, "BAD_INTERVAL")
+        raise editor.cursor.fault(message, text, hint, code="BAD_INTERVAL")
     if not _SPARK_INTERVAL.fullmatch(value(text)[0]):
         editor.replace(at + 1, at + 1, literal(interval.spark))
 

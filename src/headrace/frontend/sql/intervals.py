@@ -139,14 +139,14 @@ def _micros(numbers: tuple[str | None, ...], units: str) -> int:
 def _bad(message: str, word: str, cursor: Cursor, token: Token) -> SqlFault:
     close = nearest(word, _NAMES)
     hint = f"did you mean `{close[0]}`?" if close else _EXAMPLE
-    return cursor.fault(message, token, hint, "BAD_INTERVAL")
+    return cursor.fault(message, token, hint, code="BAD_INTERVAL")
 
 
 def whole_duration(interval: Interval, cursor: Cursor, token: Token, what: str) -> Interval:
     """The same, refused where it has months, which differ in length, or is below zero."""
     if interval.months:
         hint = "count in days or weeks"
-        raise cursor.fault(f"{what} cannot be in months or years", token, hint, "BAD_INTERVAL")
+        raise cursor.fault(f"{what} cannot be in months or years", token, hint, code="BAD_INTERVAL")
     if interval.micros < 0:
-        raise cursor.fault(f"{what} cannot be below zero", token, None, "BAD_INTERVAL")
+        raise cursor.fault(f"{what} cannot be below zero", token, None, code="BAD_INTERVAL")
     return interval

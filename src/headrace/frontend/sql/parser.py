@@ -147,7 +147,7 @@ class _Parser:
         if hint is None:
             hint = f"known: {', '.join(sorted({'SELECT', *_READ}))}"
         message = f"{token} does not begin a statement"
-        return cursor.fault(message, token, hint, "UNKNOWN_STATEMENT")
+        return cursor.fault(message, token, hint, code="UNKNOWN_STATEMENT")
 
     # Where statements begin and end.
 
@@ -289,7 +289,7 @@ class _Parser:
         if hint is None:
             hint = f"after {verb} stands {', '.join(_KINDS)}"
         message = f"`{verb} {token.text}` is not a statement"
-        raise cursor.fault(message, token, hint, "UNKNOWN_STATEMENT")
+        raise cursor.fault(message, token, hint, code="UNKNOWN_STATEMENT")
 
     def _secret(self, head: _Head, first: int) -> Statement:
         cursor = self.cursor

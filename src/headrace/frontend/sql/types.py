@@ -99,7 +99,7 @@ def _unknown(cursor: Cursor, token: Token, of: str) -> Exception:
         hint = f"did you mean {close[0].upper()}?"
     if hint is None:
         hint = "for example TEXT, BIGINT, INT, DOUBLE, BOOLEAN, TIMESTAMP, DATE, DECIMAL(10, 2)"
-    return cursor.fault(f"{token} is not a type, for {of}", token, hint, "UNKNOWN_TYPE")
+    return cursor.fault(f"{token} is not a type, for {of}", token, hint, code="UNKNOWN_TYPE")
 
 
 def _numbers(cursor: Cursor, most: int, token: Token) -> list[int]:
@@ -127,7 +127,7 @@ def _decimal(cursor: Cursor, token: Token) -> str:
     precision, scale = (*numbers, *(10, 0)[len(numbers) :])
     if not 0 < precision <= 38 or scale > precision:
         hint = "up to 38 digits in all, and not more after the point than in all"
-        raise cursor.fault(f"{token} cannot have these digits", token, hint, "UNKNOWN_TYPE")
+        raise cursor.fault(f"{token} cannot have these digits", token, hint, code="UNKNOWN_TYPE")
     return f"DECIMAL({precision}, {scale})"
 
 

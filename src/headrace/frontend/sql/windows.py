@@ -46,7 +46,7 @@ def short_window(editor: Editor, at: int) -> None:
     timed = arguments[: len(arguments) - _LENGTHS[token.key]]
     if len(timed) > 1 or [*timed, *lengths] != arguments or len(lengths) != _LENGTHS[token.key]:
         message = f"`{token.text}` does not take these arguments"
-        raise editor.cursor.fault(message, token, _FORMS[token.key], "BAD_WINDOW")
+        raise editor.cursor.fault(message, token, _FORMS[token.key], code="BAD_WINDOW")
     texts = [literal(_length(editor, length)) for length in lengths]
     if token.key == "HOP":
         texts.reverse()
@@ -66,7 +66,7 @@ def other_window(editor: Editor, at: int) -> None:
         right = _NAMES[close[0]]
         message = f"`{token.text}` is not a function of windows"
         hint = f"did you mean `{right}`? {_FORMS[right.upper()]}"
-        raise editor.cursor.fault(message, token, hint, "UNKNOWN_FUNCTION")
+        raise editor.cursor.fault(message, token, hint, code="UNKNOWN_FUNCTION")
 
 
 def _is_length(editor: Editor, argument: range) -> bool:
@@ -85,7 +85,7 @@ def _length(editor: Editor, argument: range) -> str:
     whole_duration(interval, editor.cursor, first, "the length of a window")
     if not interval.micros:
         message, hint = "a window cannot be empty", "for example INTERVAL '1 minute'"
-        raise editor.cursor.fault(message, first, hint, "BAD_INTERVAL")
+        raise editor.cursor.fault(message, first, hint, code="BAD_INTERVAL")
     return interval.spark
 
 
@@ -95,7 +95,7 @@ def _refuse_in_from(editor: Editor, at: int, arguments: list[range]) -> None:
     if is_table or editor.scopes.clauses[at] == "FROM":
         token = editor.tokens[at]
         message = f"`{token.text}` stands in GROUP BY, and not in FROM"
-        raise editor.cursor.fault(message, token, _FORMS[token.key], "BAD_WINDOW")
+        raise editor.cursor.fault(message, token, _FORMS[token.key], code="BAD_WINDOW")
 
 
 def _time(editor: Editor, at: int) -> str:
@@ -107,9 +107,9 @@ def _time(editor: Editor, at: int) -> str:
     form = f"`{token.text}({found[0] if found else 'at'}, …)`"
     if found:
         message = f"`{token.text}` may be of {' or '.join(f'`{each}`' for each in found)}"
-        raise editor.cursor.fault(message, token, f"name the time: {form}", "BAD_WINDOW")
+        raise editor.cursor.fault(message, token, f"name the time: {form}", code="BAD_WINDOW")
     tables = editor.scopes.tables_at(at)
     what = f"`{tables[0]}` has no watermark" if len(tables) == 1 else "nothing has a watermark"
     message = f"`{token.text}` needs a column of times, and {what}"
     hint = f"add `WATERMARK FOR column` to the columns of the table, or name the time: {form}"
-    raise editor.cursor.fault(message, token, hint, "NO_WATERMARK")
+    raise editor.cursor.fault(message, token, hint, code="NO_WATERMARK")

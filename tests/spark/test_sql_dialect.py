@@ -1,0 +1,37 @@
+"""What the dialect is translated to is what the real Spark understands, with the right rows."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+from tests.unit.sql_translations import TABLE, TIMES, TRANSLATIONS, UNCHANGED
+
+from headrace.frontend.sql.dialect import translate
+from headrace.frontend.sql.statements import Fragment
+from headrace.spans import Span
+
+
+def test_every_translation_runs(spark: SparkSession) -> None:
+    child = spark.newSession()
+    child.sql(TABLE).createOrReplaceTempView("t")
+    wrong = {}
+    for case in (*TRANSLATIONS, *UNCHANGED):
+        translated, faults = translate(Fragment(case.sql, Span("p.sql", 1, 1, case.sql)), TIMES)
+        assert faults == []
+        found = answer(child, translated.sql)
+        if sorted(found, key=repr) != sorted(case.rows, key=repr):
+            wrong[translated.sql] = found
+    assert wrong == {}
+
+
+def answer(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
+    """The rows of a query, or what Spark says against it."""
+    try:
+        return [plain(row) for row in spark.sql(sql).collect()]
+    except PySparkException as error:
+        return [(str(error).splitlines()[0],)]
+
+
+def plain(row: Row) -> tuple[object, ...]:
+    """A row as tuples, its windows, too."""
+    return tuple(plain(each) if isinstance(each, Row) else each for each in row)
