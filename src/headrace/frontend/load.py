@@ -16,6 +16,7 @@ from headrace.frontend import variables, yaml
 from headrace.frontend.resolve import resolve
 from headrace.frontend.sql import speech
 from headrace.frontend.sql.compile import Compiler
+from headrace.frontend.sql.components import by_itself
 from headrace.frontend.sql.definitions import Definitions, catalog_file
 from headrace.frontend.sql.parser import parse
 from headrace.frontend.sql.statements import CreatePipeline
@@ -23,7 +24,7 @@ from headrace.frontend.variables import Secrets
 from headrace.model.lint import lint
 from headrace.model.pipeline import Pipeline
 from headrace.project import Project
-from headrace.spans import Diagnostic, Node, Severity, Span
+from headrace.spans import Diagnostic, Severity, Span
 from headrace.spec import hide, nearest
 
 SQL = ".sql"
@@ -88,8 +89,8 @@ def from_catalog(project: Project, name: str) -> Examined:
         raise _no_pipeline("the catalog", name, tuple(definitions.pipelines))
     chosen = known[name.lower()]
     found = of_definitions(definitions, chosen, project, faults)
-    compiler = Compiler(definitions)
-    needed = {catalog_file(each) for each in compiler.needed(definitions.pipelines[chosen])}
+    pipeline = definitions.pipelines[chosen]
+    needed = {catalog_file(each) for each in Compiler(definitions).needed(pipeline)}
     about = tuple(fault for fault in found.faults if fault.span.file in needed)
     return replace(found, faults=about)
 
@@ -105,65 +106,82 @@ def of_definitions(
     Relative paths begin at the project's folder.
     """
     made = definitions.pipelines[pipeline] if isinstance(pipeline, str) else pipeline
-    secrets = Secrets(Catalog.of(project))
-    replaced, undefined = definitions.replaced(secrets)
+    reading = _Reading(definitions, Secrets(Catalog.of(project)))
     if isinstance(pipeline, str):
-        made = replaced.pipelines[pipeline]
+        made = reading.definitions.pipelines[pipeline]
     file = project.root / catalog_file(made.name.text)
-    found, wrong = _build(Compiler(replaced), made, file, secrets)
-    everything = _ordered([*faults, *undefined, *wrong], secrets)
+    found = reading.pipeline(made, file)
+    everything = reading.told(faults)
     title = made.name.text
     return Examined(title, (title,), (found,) if found else (), everything, title)
 
 
 def check_definitions(definitions: Definitions, project: Project) -> list[Diagnostic]:
     """What is wrong with connections, tables and views, whoever uses them."""
-    secrets = Secrets(Catalog.of(project))
-    replaced, undefined = definitions.replaced(secrets)
-    compiler = Compiler(replaced)
-    faults = [*undefined, *speech.in_sql(compiler.faults())]
-    for made in compiler.checks:
-        faults += _build(compiler, made, project.root / made.name.text, secrets)[1]
-    return list(_ordered(faults, secrets))
+    reading = _Reading(definitions, Secrets(Catalog.of(project)))
+    reading.check(project.root / "catalog")
+    return list(reading.told())
 
 
 def _survey_sql(text: str, path: Path, pipeline: str | None, secrets: Secrets) -> Examined:
     statements, faults = parse(text, str(path))
-    written, twice = Definitions.of(statements, path.stem)
-    definitions, undefined = written.replaced(secrets)
-    faults += [*twice, *undefined]
-    compiler = Compiler(definitions)
-    faults += speech.in_sql(compiler.faults())
-    known = definitions.pipelines
+    definitions, twice = Definitions.of(statements, path.stem)
+    reading = _Reading(definitions, secrets)
+    known = reading.definitions.pipelines
     if pipeline is not None and pipeline not in known:
         raise _no_pipeline(str(path), pipeline, tuple(known))
     wanted = [known[pipeline]] if pipeline is not None else [*known.values()]
-    found: list[Pipeline] = []
-    for made in wanted:
-        one, wrong = _build(compiler, made, path, secrets)
-        found += [one] if one is not None else []
-        faults += wrong
-    for made in compiler.checks:
-        faults += _build(compiler, made, path, secrets)[1]
+    found = [reading.pipeline(made, path) for made in wanted]
+    reading.check(path)
     names = tuple(made.name.text for made in wanted)
-    return Examined(str(path), names, tuple(found), _ordered(faults, secrets), pipeline)
+    pipelines = tuple(each for each in found if each is not None)
+    return Examined(str(path), names, pipelines, reading.told([*faults, *twice]), pipeline)
 
 
 # What the compiler has said already, with more to compare with.
 _SAID = ("UNKNOWN_TABLE", "MISSING_SOURCE")
 
 
-def _build(
-    compiler: Compiler, made: CreatePipeline, file: Path, secrets: Secrets
-) -> tuple[Pipeline | None, list[Diagnostic]]:
-    """The pipeline of an SQL statement, or None, and what is wrong with it."""
-    tree, faults = compiler.tree(made)
-    pipeline = None
-    if tree is not None:
-        pipeline, wrong = _resolved(tree, file, secrets)
-        faults += [fault for fault in wrong if fault.code not in _SAID]
-    faults = list(speech.in_sql(faults))
-    return (None if _broken(faults) else pipeline), faults
+class _Reading:
+    """Definitions in SQL while they are examined; `faults` grows as it goes."""
+
+    def __init__(self, definitions: Definitions, secrets: Secrets) -> None:
+        self.secrets = secrets.with_stated(definitions.secrets.values())
+        self.definitions, self.undefined = definitions.replaced(self.secrets)
+        self.compiler = Compiler(self.definitions)
+        self.faults: list[Diagnostic] = []
+
+    def pipeline(self, made: CreatePipeline, file: Path) -> Pipeline | None:
+        """What a statement means, or None where something is wrong with it."""
+        pipeline, faults = self._resolved(made, file)
+        if pipeline is not None:
+            faults += lint(pipeline)
+        self.faults += faults
+        return None if _broken(faults) else pipeline
+
+    def check(self, file: Path) -> None:
+        """All that is no pipeline."""
+        self.faults += self.compiler.faults()
+        for made in self.compiler.selects:
+            self.pipeline(made, file)
+        for made in self.compiler.readings:
+            self.faults += by_itself(self._resolved(made, file)[1])
+
+    def told(self, more: Iterable[Diagnostic] = ()) -> tuple[Diagnostic, ...]:
+        """All that was found, in the words of SQL."""
+        found = _completed(self.faults, self.undefined)
+        return _ordered([*more, *self.undefined, *speech.in_sql(found)], self.secrets)
+
+    def _resolved(
+        self, made: CreatePipeline, file: Path
+    ) -> tuple[Pipeline | None, list[Diagnostic]]:
+        tree, faults = self.compiler.tree(made)
+        if tree is None:
+            return None, faults
+        tree, undefined = variables.substitute(tree, secrets=self.secrets)
+        self.undefined += undefined
+        pipeline, wrong = resolve(tree, file)
+        return pipeline, [*faults, *(fault for fault in wrong if fault.code not in _SAID)]
 
 
 def _examine_yaml(
@@ -173,17 +191,17 @@ def _examine_yaml(
         tree, faults = yaml.read(text, str(path))
     except yaml.YamlFault as fault:
         return None, [fault.diagnostic]
-    pipeline, wrong = _resolved(tree, path, secrets)
-    faults = [*faults, *wrong]
+    tree, undefined = variables.substitute(tree, secrets=secrets)
+    pipeline, wrong = resolve(tree, path)
+    faults = [*faults, *undefined, *_completed(wrong, undefined)]
+    if pipeline is not None:
+        faults += lint(pipeline)
     return (None if _broken(faults) else pipeline), faults
 
 
-def _resolved(tree: Node, path: Path, secrets: Secrets) -> tuple[Pipeline | None, list[Diagnostic]]:
-    tree, undefined = variables.substitute(tree, secrets=secrets)
-    pipeline, wrong = resolve(tree, path)
-    # What is wrong with a value that could not be completed is that it could not.
-    wrong = [fault for fault in wrong if "${" not in fault.span.raw or not undefined]
-    return pipeline, [*undefined, *wrong, *(lint(pipeline) if pipeline is not None else ())]
+def _completed(faults: Iterable[Diagnostic], undefined: list[Diagnostic]) -> list[Diagnostic]:
+    """What is wrong with a value that could not be completed is that it could not."""
+    return [fault for fault in faults if "${" not in fault.span.raw or not undefined]
 
 
 def _broken(faults: Iterable[Diagnostic]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from headrace.frontend.options import PIPELINE
+from headrace.frontend.options import PIPELINE, name_fault
 from headrace.frontend.sql import tables
 from headrace.frontend.sql.components import Component, Components
 from headrace.frontend.sql.definitions import Definitions, Named, kind_of, preview
@@ -71,24 +71,37 @@ class Compiler:
         return _Tree(self, pipeline).made()
 
     def faults(self) -> Iterator[Diagnostic]:
-        """What is wrong with connections and tables, whoever uses them."""
+        """What is wrong with connections and with tables that are written, whoever uses them."""
         for connection in self.definitions.each(CreateConnection):
             yield from self.components.faults_of_connection(connection)
-        for table in self.definitions.each(CreateTable):
-            role = self._used_as.get(table.name.text.lower())
-            yield from self.components.faults_of_table(table, role)
+        for table, role in self._tables_by_role:
+            if role is not Role.SOURCE:
+                yield from self.components.faults_of_sink(table)
         yield from self._unused()
 
     @property
-    def checks(self) -> Iterator[CreatePipeline]:
-        """Pipelines that are only there to be checked: SELECTs, and one for each view."""
+    def selects(self) -> Iterator[CreatePipeline]:
+        """SELECTs, as pipelines that are only there to be checked."""
         for made in self.definitions.previews:
             read = [each.lower() for query in _queries(made) for each in self._tables(query)]
             # What reads no table, or one of the system's, is the shell's own.
             if read and not any(each.startswith(SYSTEM) for each in read):
                 yield made
+
+    @property
+    def readings(self) -> Iterator[CreatePipeline]:
+        """A pipeline for each view and each table that is read: all of its rows."""
         for view in self.definitions.each(CreateView):
-            yield preview(_all_of(view), view.name.text)
+            yield preview(_all_of(view.name), view.name.text)
+        for table, role in self._tables_by_role:
+            if role is Role.SOURCE:
+                yield preview(_all_of(table.name), table.name.text)
+
+    @property
+    def _tables_by_role(self) -> Iterator[tuple[CreateTable, Role | None]]:
+        for table in self.definitions.each(CreateTable):
+            used_as = self._used_as.get(table.name.text.lower())
+            yield table, self.components.role(table, used_as)
 
     def needed(self, pipeline: CreatePipeline) -> set[str]:
         """The names of all that a pipeline is made of, its own included."""
@@ -199,7 +212,7 @@ class _Tree:
         needed = self.compiler.needed(self.pipeline)
         for view in self.definitions.each(CreateView):
             if view.name.text in needed:
-                self._view(view, view.name.span)
+                self._view(view)
 
     def _sources_in_order(self) -> list[Component]:
         created = list(self.definitions.named)
@@ -211,7 +224,10 @@ class _Tree:
         name = self.pipeline.name
         found: dict[str, Field] = {}
         spark: dict[str, Field] = {}
-        if self.pipeline is not self.definitions.loose:
+        wrong = name_fault(name.text)
+        if self.pipeline is not self.definitions.loose and wrong:
+            self._fault("BAD_NAME", f"the pipeline's name {wrong}", name.span, None)
+        elif self.pipeline is not self.definitions.loose:
             found["pipeline"] = Field(name.span, Node(name.text, name.span))
         for key, field in self.pipeline.options.items():
             if key.startswith(_SPARK):
@@ -229,6 +245,8 @@ class _Tree:
                 found[key] = field
         if spark:
             first = next(iter(spark.values())).key
+            more = found["spark"].node.value if "spark" in found else None
+            spark = (more if isinstance(more, dict) else {}) | spark
             found["spark"] = Field(first, Node(spark, first))
         return found
 
@@ -237,7 +255,10 @@ class _Tree:
     def _into_named_sinks(self, query: Fragment) -> None:
         rows = self._rows(query, self.pipeline.name.text)
         for sink in sink_names(self.pipeline.options):
-            self._sink(Insertion(sink, query, (), None), rows)
+            if sink.text:
+                self._sink(Insertion(sink, query, (), None), rows)
+            else:
+                self._fault("BAD_VALUE", "`sink` has an empty entry", sink.span, "remove a comma")
 
     def _into_table(self, insert: Insert, number: int) -> None:
         if _SINK in self.pipeline.options:
@@ -337,7 +358,7 @@ class _Tree:
         if isinstance(made, CreateTable):
             self._source(made)
         elif isinstance(made, CreateView):
-            self._view(made, where)
+            self._view(made)
         elif isinstance(made, Broken):
             self.broken = True  # which has been said where it stands
         elif made is not None:
@@ -358,11 +379,10 @@ class _Tree:
         if component is not None:
             self.sources[table.name.text] = component
 
-    def _view(self, view: CreateView, where: Span) -> None:
+    def _view(self, view: CreateView) -> None:
         name = view.name.text
         if name in self.path:
-            circle = " → ".join([*self.path[self.path.index(name) :], name])
-            self._fault("CYCLE", f"views read each other in a circle: {circle}", where, _CIRCLE)
+            self._circle(self.path[self.path.index(name) :])
             return
         if name in self.steps:
             return
@@ -372,6 +392,15 @@ class _Tree:
         else:
             self._function(view)
         self.path.pop()
+
+    def _circle(self, names: list[str]) -> None:
+        """Views that read each other; told once, wherever one came into it."""
+        order = list(self.definitions.named)
+        first = min(range(len(names)), key=lambda at: order.index(names[at].lower()))
+        names = names[first:] + names[:first]
+        circle = " → ".join([*names, names[0]])
+        span = self.definitions.named[names[0].lower()].name.span
+        self._fault("CYCLE", f"views read each other in a circle: {circle}", span, _CIRCLE)
 
     def _function(self, view: CreateView) -> None:
         """A step that is no SELECT: its options are those of a step."""
@@ -402,7 +431,8 @@ class _Tree:
                 continue
             reasons = sharing.obstacles(self._sketch, component.sketch)
             if reasons:
-                message = f"`group_id` shows a position and shares nothing: {reasons[0].message}"
+                why = reasons[0].message.partition(": ")[2]
+                message = f"no partition of `{name}` is shared with others of its `group_id`: {why}"
                 hint = "write `consumer_group`, which says the same without sharing"
                 self.faults.append(
                     Diagnostic("NOT_SHARED", message, component.shares, hint, Severity.WARNING)
@@ -456,9 +486,9 @@ def _queries(pipeline: CreatePipeline) -> list[Fragment]:
     return [*own, *(insert.query for insert in pipeline.inserts)]
 
 
-def _all_of(view: CreateView) -> Select:
-    span = view.name.span
-    return Select(view.text, span, Fragment(f"SELECT * FROM {tables.bare(view.name.text)}", span))
+def _all_of(name: Name) -> Select:
+    sql = f"SELECT * FROM {tables.bare(name.text)}"
+    return Select(sql, name.span, Fragment(sql, name.span))
 
 
 def _mapping(nodes: dict[str, Node], span: Span) -> Node:

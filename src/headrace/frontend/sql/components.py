@@ -113,31 +113,46 @@ class Components:
             fields, of_names = reading.fields(given)
             options, of_values = reading.read(fields)
             found = (*of_names, *of_values, *_conflicts(connector, role, options))
-            for fault in _by_itself(found):
+            for fault in by_itself(found):
                 # An option of both roles is wrong once.
                 if fault.code != "MISSING_OPTION" and (fault.code, fault.span) not in seen:
                     seen.add((fault.code, fault.span))
                     yield fault
 
-    def faults_of_table(self, table: CreateTable, used_as: Role | None) -> Iterator[Diagnostic]:
-        """As a source or a sink by itself; what a pipeline adds to it is said there."""
-        given, connector, faults = self._given(table)
+    def role(self, table: CreateTable, used_as: Role | None) -> Role | None:
+        """What a table is by itself: what it says, what it is used as, or what it can be.
+
+        One that declares columns is more likely to be read.
+        """
+        given, connector, _ = self._given(table)
         if connector is None:
-            yield from faults
-            return
+            return None
         said, _ = role_of(given)
-        role = said or used_as or roles(connector)[0]
-        component, found = self.get(table, role)
-        yield from _by_itself(found)
+        if said is not None or used_as is not None:
+            return said or used_as
+        if table.columns is not None:
+            return roles(connector)[0]
+        return min(roles(connector), key=lambda role: len(self._missing(table, connector, role)))
+
+    def _missing(self, table: CreateTable, connector: str, role: Role) -> list[Diagnostic]:
+        """What speaks against a role that nobody has given to a table."""
+        component, faults = self.get(table, role)
+        if component is None:
+            return list(faults)
+        _, more = Reading(connector, role, False, table.name.span).read(component.fields)
+        return [*faults, *more, *_conflicts(connector, role, component.options)]
+
+    def faults_of_sink(self, table: CreateTable) -> Iterator[Diagnostic]:
+        """Of a table that is written, by itself; what a pipeline adds to it is said there."""
+        component, faults = self.get(table, Role.SINK)
+        yield from by_itself(faults)
         if component is None:
             return
-        reading = Reading(connector, role, said is not None, table.name.span)
-        options, more = reading.read(component.fields)
-        yield from _by_itself(more)
-        if role is Role.SINK:
-            yield from tables.faults_of_sink(component.columns or ())
-        elif not any(fault.code == "NOT_YET" for fault in found):
-            yield from _conflicts(connector, role, options)
+        options, more = Reading(component.connector, Role.SINK, True, table.name.span).read(
+            component.fields
+        )
+        yield from by_itself((*more, *_conflicts(component.connector, Role.SINK, options)))
+        yield from tables.faults_of_sink(component.columns or ())
 
     def _component(self, made: Made, role: Role, faults: list[Diagnostic]) -> Component | None:
         given, connector, wrong = self._given(made)
@@ -219,7 +234,7 @@ def _conflicts(connector: str, role: Role, options: Options) -> Iterable[Diagnos
     return SINKS[connector].check(options, None)
 
 
-def _by_itself(faults: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+def by_itself(faults: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """What only a pipeline must not have is a warning where there is none."""
     for fault in faults:
         later = fault.code == "NOT_YET"

@@ -59,12 +59,10 @@ class Insertion:
 
     def faults(self, found: tuple[str, ...] | None) -> Iterator[Diagnostic]:
         """What is wrong with a SELECT of the columns `found`, of which nothing may be known."""
-        if self.declared is not None:
-            known = [column.name.text for column in self.declared]
-            for name in self.named:
-                if name.text.lower() not in {each.lower() for each in known}:
-                    yield unknown("column", name.text, known, name.span, f"of `{self.table}`")
-        if found is None:
+        misnamed = list(self._misnamed())
+        if misnamed:
+            yield from misnamed
+        elif found is None:
             message = f"`{self.table}` has columns, and those of this SELECT cannot be told"
             hint = "name each of them instead of `*`"
             yield Diagnostic("UNKNOWN_COLUMNS", message, self.query.span, hint)
@@ -78,6 +76,13 @@ class Insertion:
         left = iter(found)
         columns = [each.sql(next(left) if each.given else None) for each in self.targets]
         return f"SELECT {', '.join(columns)} FROM {bare(rows)}"
+
+    def _misnamed(self) -> Iterator[Diagnostic]:
+        known = [column.name.text for column in self.declared or ()]
+        lower = {name.lower() for name in known}
+        for name in self.named if self.declared is not None else ():
+            if name.text.lower() not in lower:
+                yield unknown("column", name.text, known, name.span, f"of `{self.table}`")
 
     def _wrong_count(self, found: int) -> Diagnostic:
         wanted = len(self.given)

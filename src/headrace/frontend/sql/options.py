@@ -68,7 +68,7 @@ _INSTEAD = (
 # Logins and registries: names and values are checked; the issues that make them run replace this.
 _FORMATS = ("avro", "confluent_avro", "protobuf")
 LOGIN = Spec(
-    "option",
+    "login",
     "login",
     "How a cluster and a schema registry are logged into.",
     (
@@ -268,15 +268,15 @@ def _take_login(rest: dict[str, Field]) -> Iterator[Diagnostic]:
     }
     first = next(iter(login.values()), None)
     if first is not None:
-        _, faults = LOGIN.read(login, first.key)
+        options, faults = LOGIN.read(login, first.key)
         yield from faults
-        login = {key: field for key, field in login.items() if _PLAIN.get(key) != field.node.text}
+        login = {key: login[key] for key in options.values if _PLAIN.get(key) != options[key]}
     form = rest.get("format")
     if form is not None and form.node.text in _FORMATS:
         login["format"] = rest.pop("format")
     if login:
         names = ", ".join(f"`{name}`" for name in login)
-        message = f"{names}: understood, and does not run yet"
+        message = f"{names}: understood, and nothing runs with it yet"
         hint = "logins, schema registries and their formats come next"
         yield Diagnostic("NOT_YET", message, next(iter(login.values())).key, hint)
 
@@ -310,7 +310,7 @@ def _take_offset(rest: dict[str, Field], span: Span) -> Iterator[Diagnostic]:
     elif word == "timestamp" and time is not None:
         kind = Field(asked.key, Node("timestamp", asked.node.span))
         value = {"type": kind, "value": time}
-        rest["offset"] = Field(asked.key, Node(value, asked.node.span))
+        rest["offset"] = Field(asked.key, Node(value, time.node.span))
         rest.setdefault("auto_offset_reset", Field(asked.key, Node("earliest", asked.node.span)))
     elif word in _BEGINNINGS:
         if "auto_offset_reset" in rest:

@@ -13,12 +13,22 @@ from dataclasses import replace
 from headrace.spans import Diagnostic
 
 _SETTING = re.compile(r"`([a-z_]+): ([^`]+)`")
+_COLUMN = re.compile(r"`columns\.(\w+)`")
+_CAST = re.compile(r"make one of it in `columns`: `(\w+): CAST\(… AS TIMESTAMP\)`")
 _KEY = re.compile(r"`([a-z_]+):`")
 _BARE = re.compile(r"-?[0-9]+(\.[0-9]+)?|true|false", re.IGNORECASE)
 _WATERMARK = re.compile(r"`watermark: \{column: (\w+), delay: ([^}`]+)\}`")
-_WORDS = {
-    "connector_type": "connector",
-    "schema": "columns",
+_WORDS = {"connector_type": "connector"}
+_PHRASES = {
+    "needs `schema`": "needs columns",
+    "in `schema`": "among the columns",
+    "of the source's own columns": "of the columns before it",
+    "over the source's own columns": "over the table's own columns",
+    "give the source a `watermark`": "add `WATERMARK FOR` to the table",
+    "of this step's input": "of what is read here",
+    "there is no `sink:` to run into": "there is nothing to run into",
+    "add `sink:`": "write INSERT INTO, or add `WITH ( sink = '…' )`",
+    "add `pipeline: name`, or rename the file": "write CREATE PIPELINE, or rename the file",
 }
 
 
@@ -29,6 +39,9 @@ def in_sql(faults: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
 
 
 def _spoken(text: str) -> str:
+    for phrase, spoken in _PHRASES.items():
+        text = text.replace(phrase, spoken)
+    text = _COLUMN.sub(r"`\1`", _CAST.sub(r"declare it TIMESTAMP, or generate one of it", text))
     text = _WATERMARK.sub(r"`WATERMARK FOR \1 AS \1 - INTERVAL '\2'`", text)
     text = _SETTING.sub(_setting, text)
     return _KEY.sub(lambda match: f"`{_WORDS.get(match[1], match[1])}`", text)

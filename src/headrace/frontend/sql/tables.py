@@ -122,6 +122,7 @@ class _Columns:
         self.declared = declared
         self.metadata = METADATA.get(connector, {})
         self.fixed = _fixed(connector, options)
+        self.unknown: list[Column] = []
 
     def declare(self, columns: tuple[Column, ...]) -> None:
         plain = [column for column in columns if column.generated is None]
@@ -133,12 +134,13 @@ class _Columns:
             message = f"`{told[0].name}` is metadata, which this table does not ask for"
             hint = "add `include_metadata = true`"
             self._fault("MISSING_OPTION", message, told[0].name.span, hint)
+            self.unknown += told
         if self.fixed:
             self._check_fixed(own)
         elif "schema" in SOURCES[self.connector].SPEC.names:
             self._schema(own)
         if told or len(plain) < len(columns) or not self._is_whole:
-            self._visible(columns)
+            self._visible(tuple(each for each in columns if each not in self.unknown))
 
     @property
     def _is_whole(self) -> bool:
@@ -153,6 +155,7 @@ class _Columns:
                 form = text_of(self.options, "format", "")
                 message = f"records of format {form} have no column `{column.name}`"
                 hint = "they have " + ", ".join(self.fixed)
+                self.unknown.append(column)
                 self._fault("UNKNOWN_COLUMN", message, column.name.span, hint)
 
     def _check_type(self, column: Column, types: Types) -> None:
@@ -179,6 +182,8 @@ class _Columns:
 
     def _visible(self, columns: tuple[Column, ...]) -> None:
         """`columns:` of the source, in the order of the declaration."""
+        if not columns:
+            return
         if any(c.type == "VARIANT" and c.name.text.lower() == "_kafka_headers" for c in columns):
             span = self.table.name.span
             self.declared.fields["metadata_headers"] = Field(span, Node("json", span))

@@ -1,0 +1,2 @@
+CREATE TABLE orders ( id BIGINT ) WITH ( topic = 'orders' );
+CREATE PIPELINE p AS SELECT id FROM orders;
