@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -211,6 +212,10 @@ sinks:
     seen += [2, 3, 4, 5]
     assert _ids(spark, bench) == sorted(seen)
     assert _ids(spark, bench, "even") == sorted(number for number in seen if number % 2 == 0)
+    # Without partitions it holds for all of them.
+    told = run("\n  offset: {type: int, value: 5}\n")
+    assert {*re.findall(r"(\S+) has no offset 5", told.warnings)} == {f"{bench.topic}[1]"}
+    assert _ids(spark, bench) == sorted([*seen, 5])
 
     with pytest.raises(KafkaRefused, match=r"partition 7 of topic .*it has 2 partition"):
         run(_offset("end", "[{topic: TOPIC, partition: 7}]"))
@@ -251,8 +256,7 @@ def test_none_wants_a_position_for_every_partition(
     with pytest.raises(NoOffsetForPartition) as refused:
         headrace.load(bench.write(text + DELTA)).run(spark=spark, once=True)
     assert f"{bench.topic}[0], {bench.topic}[1]" in str(refused.value)
-    named = "[{topic: TOPIC, partition: 0}, {topic: TOPIC, partition: 1}]"
-    begun = bench.write(text + _offset("beginning", named) + DELTA)
+    begun = bench.write(text + "\n  offset: {type: beginning}\n" + DELTA)
     assert headrace.load(begun).run(spark=spark, once=True).records == 1
     bench.produce(_rows(2), partition=1)
     assert headrace.load(bench.write(text + DELTA)).run(spark=spark, once=True).records == 1
@@ -417,3 +421,72 @@ auto_offset_reset: earliest
     assert found == {bench.topic: 23, other: 5}
     raw = source + "serde_config:\n  serialization_method: RAW_VALUE\n"
     assert headrace.load(bench.write(raw)).preview(spark=spark).scanned == 2
+
+
+ANY = """
+pipeline: NAME
+mode: batch
+source:
+  connector_type: kafka
+  bootstrap_server: SERVERS
+  topic: TOPIC
+  json_unstructured: true
+  include_metadata: true
+  metadata_headers: json
+  columns:
+    at: timestamp_millis(try_variant_get(value, '$.ms', 'bigint'))
+    event: value
+    trace: _kafka_headers:trace::string
+    headers: _kafka_headers
+transform:
+  - name: hours
+    sql: SELECT window.start AS hour, count(*) AS n FROM source GROUP BY window(at, '1 hour')
+sinks:
+  events:
+    connector_type: delta
+    path: table
+    from: source
+  copies:
+    connector_type: kafka
+    topic: out-TOPIC
+    key: trace
+    from: source
+"""
+
+
+def test_json_of_any_shape_is_read_by_its_paths_with_its_headers(
+    bench: Bench, spark: SparkSession
+) -> None:
+    """In a batch, into Delta and Kafka; a preview sums up windows of a column that is made."""
+    noon = 1_772_452_800_000
+    batch = [
+        records.Record(b'{"ms": %d, "tags": ["a", null]}' % noon, headers=(("trace", b"t-1"),)),
+        records.Record(b'[1, {"ms": 5}]'),
+        records.Record(b'{"ms": %d}' % (noon + 60_000), headers=(("trace", b"x"), ("trace", b"y"))),
+        records.Record(b'{"ms": 1} {"ms": 2}'),
+    ]
+    records.produce(bench.cluster, bench.topic, batch).raise_if_rejected()
+    definition = headrace.load(bench.write(ANY))
+    seen = definition.preview(spark=spark)
+    assert seen.rows == ({"hour": "2026-03-02T12:00:00.000Z", "n": 2},)
+    assert [bad.error for bad in seen.bad] == ["NOT_JSON"]
+
+    summary = definition.run(spark=spark)
+    assert (summary.records, summary.bad) == (4, 1)
+    values: list[Any] = [{"ms": noon, "tags": ["a", None]}, [1, {"ms": 5}], {"ms": noon + 60_000}]
+    table = spark.read.format("delta").load(str(bench.folder / "table"))
+    kept = {
+        row.trace: (row.event.toPython(), row.headers and row.headers.toPython())
+        for row in table.collect()
+    }
+    assert kept == {
+        "t-1": (values[0], {"trace": "t-1"}),
+        None: (values[1], None),
+        "y": (values[2], {"trace": "y"}),
+    }
+    copies = {
+        record.key: json.loads(record.value or b"") for record in bench.read(f"out-{bench.topic}")
+    }
+    assert [copies[key]["event"] for key in (b"t-1", None, b"y")] == values
+    assert copies[None]["at"] is None
+    assert definition.run(spark=spark).records == 0

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.definitions import CONSOLE, SINK, below, codes, faults, kafka, planned, steps
 from tests.unit.test_planner import shape
 
-from headrace.model.expressions import projection, type_of
+from headrace.model.expressions import projection, simplified, type_of
 from headrace.model.schema import Schema
 from headrace.plan.explain import words
 from headrace.plan.promises import EXACTLY_ONCE
@@ -42,6 +42,20 @@ def test_a_list_of_names_takes_them_as_they_are(tmp_path: Path) -> None:
     assert codes(tmp_path, listed, steps("SELECT name FROM source"), CONSOLE) == [
         "8:17 UNKNOWN_COLUMN"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "same"),
+    [
+        ("id", "id", True),
+        ("a b", "`a b`", True),
+        ("id", "ID", False),
+        ("a b", "a b", False),
+        ("current_date", "current_date", False),
+    ],
+)
+def test_a_name_that_stands_for_itself_is_no_expression(name: str, sql: str, same: bool) -> None:
+    assert (simplified(Expression(name, sql, HERE)) == Expression(name, None, HERE)) == same
 
 
 def test_a_source_whose_columns_only_spark_knows_can_have_some(tmp_path: Path) -> None:

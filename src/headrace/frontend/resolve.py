@@ -151,7 +151,7 @@ class _Resolver:
             label = "columns" if each.sql is None else f"columns.{each.name}"
             sql = each.sql or quote(each.name)
             self.faults.extend(expressions.faults(label, sql, each.span, own, _ONE_ROW))
-        return columns
+        return tuple(expressions.simplified(each) for each in columns)
 
     def _watermark(self, name: str, common: Options, options: Options) -> Watermark | None:
         asked = common["watermark"]

@@ -6,10 +6,13 @@ Who calls it: the checks of sources whose options hold expressions, and the fron
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
+from headrace.model.functions import BUILT_IN_COLUMNS
 from headrace.model.query import Query
 from headrace.model.schema import Schema, quote
 from headrace.spans import Diagnostic, Span
@@ -17,6 +20,7 @@ from headrace.spec import Expression
 
 _TABLE = "row"
 _LEAD = "SELECT ("
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def faults(
@@ -35,6 +39,14 @@ def faults(
         yield Diagnostic("BAD_VALUE", f"`{name}` must be an expression over {over}", span)
     elif columns is not None:
         yield from query.unknown_columns({_TABLE: columns}, f"that `{name}` can use")
+
+
+def simplified(expression: Expression) -> Expression:
+    """`id: id` means what `id` in a list of names does."""
+    name, sql = expression.name, (expression.sql or "").strip()
+    bare = _BARE.fullmatch(name) and name.lower() not in BUILT_IN_COLUMNS
+    itself = sql == quote(name) or (bare and sql == name)
+    return replace(expression, sql=None) if itself else expression
 
 
 def projection(expression: Expression) -> str:

@@ -140,7 +140,7 @@ class Tables:
         self.frames[source.name] = decoded if stage.keeps_bad else decoded.where(IS_NOT_BAD)
 
     def select(self, stage: Select) -> None:
-        """After the counting, which keeps Spark from decoding a record once for each column."""
+        """After the counting, the wall that keeps expressions from parsing a record again."""
         rows = self.frames[stage.table]
         columns = [projection(each) for each in stage.columns]
         try:
