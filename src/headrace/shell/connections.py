@@ -7,19 +7,18 @@ check has its time, so that a test never hangs, whatever the other side does.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import ClassVar
 
 from headrace.catalog import Catalog
 from headrace.errors import HeadraceError
 from headrace.project import Project
 from headrace.shell.known import Connection, Known
+from headrace.shell.threads import within
 
 CHECK_SECONDS = 15.0
 TEST_SECONDS = 40.0
@@ -131,26 +130,3 @@ def _step(check: Check, seconds: float) -> Step:
     except OSError as failure:
         cure = "something changed while it was looked at: try again"
         return Step(check.name, Outcome.FAILED, str(failure), cure)
-
-
-def within(run: Callable[[], str], seconds: float) -> str:
-    """What `run` returns or raises; TimeoutError when that takes longer.
-
-    The thread that still waits then is left behind: looking up a name, for one, cannot be stopped.
-    """
-    answers: SimpleQueue[str | Exception] = SimpleQueue()
-
-    def work() -> None:
-        try:
-            answers.put(run())
-        except Exception as failure:
-            answers.put(failure)
-
-    threading.Thread(target=work, name="headrace-check", daemon=True).start()
-    try:
-        answer = answers.get(timeout=max(seconds, 0.001))
-    except Empty:
-        raise TimeoutError from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer

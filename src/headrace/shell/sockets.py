@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from headrace.shell.connections import Failed
+from headrace.shell.threads import side_by_side
 
 TCP_SECONDS = 4.0
 
@@ -59,10 +59,9 @@ def reach(addresses: Sequence[Address]) -> str:
 def refusals(addresses: Iterable[Address]) -> Iterator[tuple[Address, str]]:
     """Those that take no connection, and why; all are tried at once."""
     wanted = list(dict.fromkeys(addresses))
-    with ThreadPoolExecutor(max(len(wanted), 1)) as pool:
-        for address, why in zip(wanted, pool.map(_refusal, wanted), strict=True):
-            if why is not None:
-                yield address, why
+    for address, why in zip(wanted, side_by_side(_refusal, wanted, len(wanted)), strict=True):
+        if why is not None:
+            yield address, why
 
 
 def _refusal(address: Address) -> str | None:

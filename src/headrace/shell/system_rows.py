@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from headrace.admin import brokers, groups, letters_reading, topics
 from headrace.admin import offsets as partition_offsets
@@ -25,6 +24,7 @@ from headrace.runtime import status
 from headrace.shell import connections
 from headrace.shell.known import Connection, Known
 from headrace.shell.system_tables import TABLES
+from headrace.shell.threads import side_by_side
 
 CONNECT_SECONDS = 5.0
 TEST_SECONDS = 15.0
@@ -32,8 +32,6 @@ TEST_SECONDS = 15.0
 SIDE_BY_SIDE = 8
 
 Row = Mapping[str, Any]
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,9 @@ def _connections(context: _Context) -> Iterator[Row]:
     ]
     tested: Iterable[connections.Report | None] = [None] * len(wanted)
     if context.asked.reads("status", "error"):
-        tested = _side_by_side(
-            lambda each: connections.examine(each, context.project.root, TEST_SECONDS), wanted
+        folder = context.project.root
+        tested = side_by_side(
+            lambda each: connections.examine(each, folder, TEST_SECONDS), wanted, SIDE_BY_SIDE
         )
     for connection, report in zip(wanted, tested, strict=True):
         failure = report.failure if report else None
@@ -215,7 +214,7 @@ def _time(text: str | None) -> datetime.datetime | None:
 def _consumer_groups(context: _Context) -> Iterator[Row]:
     def standing(cluster: Cluster) -> list[Row]:
         names = [n for n in groups.names(cluster) if context.asked.admits("group_id", n)]
-        found = _side_by_side(lambda name: _group(cluster, name), names)
+        found = side_by_side(lambda name: _group(cluster, name), names, SIDE_BY_SIDE)
         return [row for group in found for row in group]
 
     yield from _of_clusters(context, standing)
@@ -360,23 +359,14 @@ def _of_clusters(
         except HeadraceError as error:
             return error
 
-    for sharing, found in zip(
-        by_cluster.values(), _side_by_side(answer, by_cluster.values()), strict=True
-    ):
+    answers = side_by_side(answer, by_cluster.values(), SIDE_BY_SIDE)
+    for sharing, found in zip(by_cluster.values(), answers, strict=True):
         names = ", ".join(each.name for each in sharing)
         if isinstance(found, HeadraceError):
             context.warnings.append(f"{names}: {found}")
         for each in sharing:
             made = unanswered(each, found) if isinstance(found, HeadraceError) else found
             yield from ({"connection": each.name, **row} for row in made)
-
-
-def _side_by_side(call: Callable[[S], T], things: Iterable[S]) -> list[T]:
-    pool = ThreadPoolExecutor(SIDE_BY_SIDE)
-    try:
-        return list(pool.map(call, things))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for nobody
 
 
 _MAKERS: dict[str, Callable[[_Context], Iterator[Row]]] = {
