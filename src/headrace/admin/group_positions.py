@@ -7,11 +7,12 @@ again by itself, and can be kept for as long as a pipeline runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from headrace.admin.client import Cluster, new_client
+from headrace.admin.client import REQUEST_SECONDS, Cluster, new_client
+from headrace.admin.membership import Committed
 from headrace.admin.offsets import TopicPartitionKey
 
 
@@ -32,6 +33,17 @@ class GroupWriter:
         except KafkaException as failure:
             action = f"writing the offsets of group {self._group}"
             raise self._cluster.translated(failure, action, group=self._group) from failure
+
+    def sharer(self, partitions: Iterable[TopicPartitionKey]) -> str | None:
+        """A pipeline whose position the group is, as it shares some of these partitions."""
+        asked = [TopicPartition(*key) for key in partitions]
+        try:
+            answer = self._consumer.committed(asked, timeout=REQUEST_SECONDS)
+        except KafkaException as failure:
+            action = f"reading the offsets of group {self._group}"
+            raise self._cluster.translated(failure, action, group=self._group) from failure
+        found = (Committed(each.offset, each.metadata or "").sharer for each in answer)
+        return next((name for name in found if name is not None), None)
 
     def close(self) -> None:
         self._consumer.close()

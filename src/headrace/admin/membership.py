@@ -44,11 +44,15 @@ POLL_SECONDS = 0.05
 RETRY_SECONDS = 0.1
 # How long one question may keep the thread from polling.
 ASK_SECONDS = 5.0
+_CLIENT = "headrace."
 # How long leaving may take when no broker answers; the group then finds out by itself.
 LEAVE_SECONDS = 10.0
 
 # Which partitions are held, each with the number of the time that it was given to this member.
 Held = Mapping[TopicPartitionKey, int]
+
+# What a position says of its writer, so that others do not write over it unawares.
+_MARK = "headrace shares: "
 
 _SETTINGS = {
     # Only what moves is taken away, so others go on reading while one member finishes a batch.
@@ -94,17 +98,27 @@ class Committed:
     offset: int
     by: str
 
+    @property
+    def sharer(self) -> str | None:
+        """The pipeline that shares the partition and has come so far; None if it was another."""
+        return self.by.removeprefix(_MARK) if self.by.startswith(_MARK) else None
+
 
 class Membership:
-    """One member of `group`, from `with` to the end of it; `settings` are librdkafka's.
+    """One member of `group`, from `with` to the end of it, on behalf of `pipeline`.
 
     A failure of the membership itself is raised by the next call.
     """
 
-    def __init__(self, cluster: Cluster, group: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, group: str, pipeline: str, settings: Mapping[str, str]
+    ) -> None:
+        """`settings` are librdkafka's."""
         self._cluster = cluster
         self._group = group
-        config = {**cluster.client_config(group_id=group), **_SETTINGS, **settings}
+        self._pipeline = pipeline
+        named = cluster.client_config(group_id=group, client_id=_CLIENT + pipeline)
+        config = {**named, **_SETTINGS, **settings}
         self._consumer = new_client(Consumer, config)
         self._changed = threading.Condition()
         self._owned: dict[TopicPartitionKey, int] = {}
@@ -130,6 +144,11 @@ class Membership:
     def subscribe(self, topics: Sequence[str]) -> None:
         """Take part in these topics from now on; may be called again with others."""
         self._topics = tuple(topics)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has failed, and will give no more partitions."""
+        return self._failure is not None or not self._thread.is_alive()
 
     @property
     def assigned(self) -> bool:
@@ -176,11 +195,12 @@ class Membership:
             if each.error is None and each.offset >= 0
         }
 
-    def commit(self, offsets: Mapping[TopicPartitionKey, int], by: str) -> bool:
+    def commit(self, offsets: Mapping[TopicPartitionKey, int]) -> bool:
         """Store positions as this member; False if it is none any more, and nothing is stored.
 
         Waits for a group that is between two assignments. Raises when no coordinator answers.
         """
+        by = _MARK + self._pipeline
         wanted = [TopicPartition(*key, offset, by) for key, offset in offsets.items()]
         try:
             self._patiently(lambda: self._commit(wanted), f"committing to group {self._group}")
@@ -298,6 +318,17 @@ class Membership:
             for each in partitions:
                 self._owned.pop(_key(each), None)
         consumer.incremental_unassign(partitions)
+
+
+def strangers(cluster: Cluster, group: str) -> list[str]:
+    """The members of a group that are no pipelines, by their own names; empty if unknown."""
+    # Not by describing the group, for which an admin client needs a coordinator that it may lose.
+    try:
+        found = cluster.admin.list_groups(group, timeout=ASK_SECONDS)
+    except KafkaException:
+        return []
+    clients = {str(member.client_id) for each in found for member in each.members}
+    return sorted(client for client in clients if not client.startswith(_CLIENT))
 
 
 class _NoMember(Exception):

@@ -304,6 +304,10 @@ def status(form: output.FormatOption = output.Format.TABLE) -> None:
     for report in found if form is output.Format.TABLE else ():
         if report.error:
             output.note(f"{report.pipeline}: {report.error}")
+        if report.shares:
+            own = [f"{each['topic']}[{each['partition']}]" for each in report.positions]
+            named = ", ".join(own) or "nothing now"
+            output.note(f"{report.pipeline}: shares group {report.shares}, reads {named}")
         for loss in report.forecast:
             if loss.soon:
                 output.warn(f"{report.pipeline}: {loss}")

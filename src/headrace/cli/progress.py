@@ -23,6 +23,7 @@ from headrace.runtime.progress import (
     Event,
     Listener,
     Retrying,
+    Shared,
     Started,
     Stopping,
     Summary,
@@ -169,6 +170,11 @@ class _LivePanel:
         return Group(table, self._spinner)
 
 
+def _partitions(event: Shared) -> str:
+    named = ", ".join(f"{topic}[{number}]" for topic, number in event.partitions)
+    return f"reads {named}" if named else "has no partition for this pipeline now"
+
+
 def _line(totals: Totals) -> str:
     lag = "-" if totals.lag is None else f"{totals.lag:,}"
     late = f"late {totals.late:,}  " if totals.late else ""
@@ -181,6 +187,8 @@ def _line(totals: Totals) -> str:
 def _say(event: Event) -> None:
     if isinstance(event, Started):
         output.note(f"{event.pipeline}: running (started in {event.seconds:.1f} s)")
+    elif isinstance(event, Shared):
+        output.note(f"group {event.group}: {_partitions(event)}")
     elif isinstance(event, Retrying):
         output.warn(f"{event.reason}; trying again in {event.pause:.0f} s")
     elif isinstance(event, Stopping):

@@ -38,6 +38,9 @@ def script(
     `spark` is asked for columns and types only; `session` are the settings that a run would have,
     and `packages` the Maven coordinates of the jars that it would use.
     """
+    if plan.shared is not None:
+        reason = "sharing partitions needs a member of the group, which only Headrace keeps"
+        raise NotScripted(plan.shared.name, reason)
     kind = _Stream if plan.pipeline.mode is Mode.STREAM and not plan.polled else _Batch
     return kind(plan, spark).text(session, packages)
 

@@ -35,6 +35,21 @@ class Range:
         return sum(self.end[key] - self.start[key] for key in self.end)
 
 
+def at_most(found: Range, records: int) -> Range:
+    """The same with so many records or fewer, of each partition in proportion to what it has."""
+    whole = found.records
+    if whole <= records:
+        return found
+    waiting = {key: found.end[key] - at for key, at in found.start.items()}
+    shares = {key: count * records // whole for key, count in waiting.items()}
+    # What rounding leaves goes to the fullest, so that something is read however small the limit.
+    left = records - sum(shares.values())
+    for key in sorted(waiting, key=lambda key: waiting[key], reverse=True)[:left]:
+        shares[key] += 1
+    end = {key: at + shares[key] for key, at in found.start.items()}
+    return Range(found.start, end, found.lost, found.unit)
+
+
 def by_partition(offsets: object) -> dict[tuple[str, int], int]:
     """From the form in which Spark's checkpoints and reports have those of Kafka.
 

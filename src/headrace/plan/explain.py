@@ -181,6 +181,9 @@ def _tasks(plan: Plan, session: Mapping[str, Setting]) -> str:
 
 
 def _position(plan: Plan) -> Iterator[str]:
+    if plan.shared is not None:
+        yield from _shared(plan.shared)
+        return
     if plan.polled:
         every = f"a batch begins every {plan.poll_ms} ms"
         yield f"one of the sources cannot be followed by Spark: {every}"
@@ -197,6 +200,18 @@ def _position(plan: Plan) -> Iterator[str]:
     for query in plan.queries:
         for sink in query.kafka_sinks if query.way is not None else ():
             yield f"`{sink.name}`: what is written is noted in the group {sink.ledger.group}"
+
+
+def _shared(source: KafkaSource) -> Iterator[str]:
+    name, group = source.name, source.group
+    yield f"`{name}`: kept in group {group}, written after every sink of a batch has acknowledged"
+    yield (
+        f"`{name}`: shares the partitions with all members of group {group}; one that joins or "
+        "stops moves them at once"
+    )
+    dies = next(each for each in source.membership if each.name == "session.timeout.ms")
+    yield f"`{name}`: the partitions of one that dies move after {dies.value} ms ({dies.origin})"
+    yield _first(source, Mode.STREAM)
 
 
 def _first(source: SourceReader, mode: Mode) -> str:

@@ -78,11 +78,11 @@ class _Planner:
 
     @cached_property
     def reads_as(self) -> Mode:
-        """A source that is read and cannot be followed makes batches of all of them."""
+        """A source that is shared, or cannot be followed by Spark, makes batches of all of them."""
         frames = {sink.input for sink in self.pipeline.sinks}
         steps = [step for frame in frames for step in self._needed(frame)]
         read = frames.union(*(step.inputs for step in steps))
-        streams = all(source.STREAMS for name, source in self.sources.items() if name in read)
+        streams = all(_followed(source) for name, source in self.sources.items() if name in read)
         return self.pipeline.mode if streams else Mode.BATCH
 
     def reading_only(self) -> Query:
@@ -231,6 +231,11 @@ class _Planner:
             for write in query.writes:
                 if isinstance(write.sink, KafkaSink):
                     yield from _written(write.sink)
+
+
+def _followed(source: SourceReader) -> bool:
+    """Whether Spark reads it as a stream."""
+    return source.STREAMS and not (isinstance(source, KafkaSource) and source.shares)
 
 
 def _written(sink: KafkaSink) -> Iterator[EnsureTopic]:

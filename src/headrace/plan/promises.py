@@ -68,6 +68,11 @@ def _of_letters(query: Query, topic: str, doubt: str | None) -> Promise:
 
 def _why_not_again(plan: Plan) -> str | None:
     """Why a batch that was cut off cannot be done again as it was, if so."""
+    if plan.shared is not None:
+        return (
+            f"whoever takes over a partition of `{plan.shared.name}` reads again what was not yet "
+            "committed to the group"
+        )
     for source in plan.sources:
         if not source.REPLAYS:
             return f"`{source.name}` does not give the same records when it is read again"

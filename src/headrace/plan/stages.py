@@ -17,6 +17,7 @@ from headrace.model.pipeline import (
 from headrace.model.stateful import Kept
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import SinkWriter, Way
+from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceReader
 from headrace.spec import Expression, Setting
 
@@ -240,9 +241,18 @@ class Plan:
         return stream and any(not source.STREAMS for source in self.sources)
 
     @property
+    def shared(self) -> KafkaSource | None:
+        """The source whose partitions are shared with others of its group; it is then the only one.
+
+        Such a stream is made of batches, too, and its position is that of the group.
+        """
+        found = (each for each in self.sources if isinstance(each, KafkaSource) and each.shares)
+        return next(found, None)
+
+    @property
     def in_batches(self) -> bool:
         """Whether Headrace finds each range and stores the position, and not Spark."""
-        return self.pipeline.mode is Mode.BATCH or self.polled
+        return self.pipeline.mode is Mode.BATCH or self.polled or self.shared is not None
 
     @property
     def poll_ms(self) -> int:
@@ -251,7 +261,7 @@ class Plan:
 
     @property
     def reads_as(self) -> Mode:
-        """How its sources are read: a polled stream is read as batches are."""
+        """How its sources are read: a stream that is made of batches is read as they are."""
         return Mode.BATCH if self.in_batches else self.pipeline.mode
 
     def counted_by(self, query: Query) -> tuple[str, ...]:

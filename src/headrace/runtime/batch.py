@@ -15,19 +15,19 @@ marked are left out. Between 5 and 7 only what is shown is late.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
-from headrace.errors import DefinitionError, HeadraceError, TransactionTooLarge
+from headrace.errors import DefinitionError, TransactionTooLarge
 from headrace.model.offsets import Offsets, Range
 from headrace.plan.promises import RATE
 from headrace.plan.stages import Plan, Query
-from headrace.runtime import failures, notes, old_state, recovery, resets, rows, writing
+from headrace.runtime import failures, notes, old_state, range_writing, recovery, resets
 from headrace.runtime.failpoints import reach
 from headrace.runtime.journal import Entry, Journal
 from headrace.runtime.ledgers import Ledgers, Standing
@@ -42,10 +42,7 @@ from headrace.sinks.writer import Batch, Way
 from headrace.sources.reader import Access, SourceReader
 
 if TYPE_CHECKING:
-    from pyspark.sql import Observation, SparkSession
-
-# How long counts may take to arrive after the job that made them.
-COUNT_MS = 30_000
+    from pyspark.sql import SparkSession
 
 
 class BatchRun:
@@ -260,34 +257,9 @@ class BatchRun:
         return done
 
     def _write_query(self, query: Query, note: Note, batch: Batch) -> BatchDone:
-        from pyspark.sql import Observation
-
-        began = time.monotonic()
-        raw = {
-            source.name: source.batch(self._spark, note.range(source.name))
-            for source in query.sources
-        }
-        seen: dict[str, Observation] = {}
-        frame = rows.build(
-            self._spark, query, raw, lambda name: seen.setdefault(name, Observation(name))
-        )
-        try:
-            writing.write(query, self._plan.pipeline.name, frame, batch)
-        except Exception as error:
-            raise self._failure(error) from error
-        counted = {name: _counted(self._spark, each) for name, each in seen.items()}
-        return BatchDone(
-            query=query.name,
-            batch=note.run,
-            **rows.counts(self._plan, query, counted),
-            seconds=time.monotonic() - began,
-            lag=0,
-            positions=_merged(note.positions, query),
-        )
-
-    def _failure(self, error: Exception) -> HeadraceError:
-        servers = self._plan.pipeline.bootstrap or ""
-        return failures.translate(error, f"running {self._plan.pipeline.name}", servers)
+        ranges = {source.name: note.range(source.name) for source in query.sources}
+        done = range_writing.write(self._spark, self._plan, query, ranges, batch)
+        return replace(done, batch=note.run, lag=0, positions=_merged(note.positions, query))
 
     # 5 to 7. Everything is written
 
@@ -364,15 +336,6 @@ def _told(note: Note, step: Finish | Redo | Drop) -> str:
                 f"{cut_off}; the table of offsets was changed since, and counts: "
                 f"parts of it may be in {', '.join(twice)} already"
             )
-
-
-def _counted(spark: SparkSession, observation: Observation) -> dict[str, int]:
-    """What was counted; nothing if no job has run, as a target had the batch already."""
-    bus = spark.sparkContext._jsc.sc().listenerBus()
-    with contextlib.suppress(Exception):  # counts are told even if others are slow to listen
-        bus.waitUntilEmpty(COUNT_MS)
-    arrived = observation._jo is not None and observation._jo.future().isCompleted()
-    return dict(observation.get) if arrived else {}
 
 
 def _merged(positions: Positions, query: Query) -> Offsets:

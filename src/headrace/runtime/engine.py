@@ -26,7 +26,16 @@ from headrace.runtime import failpoints, failures, session
 from headrace.runtime.batch import BatchRun, PolledRun
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.prepare import prepare, reach_targets
-from headrace.runtime.progress import BatchDone, Event, Listener, Started, Summary, Warned
+from headrace.runtime.progress import (
+    BatchDone,
+    Event,
+    Listener,
+    Shared,
+    Started,
+    Summary,
+    Warned,
+)
+from headrace.runtime.sharing import SharedRun
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.streaming import StreamRun
 
@@ -98,9 +107,11 @@ class Engine:
         positions: GroupPositions,
         clusters: Clusters,
         report: Listener,
-    ) -> StreamRun | BatchRun | PolledRun:
+    ) -> StreamRun | BatchRun | PolledRun | SharedRun:
         """As a stream of Spark's, as one batch, or as batches again and again."""
         parts = (plan, spark, self._state, positions, clusters, report)
+        if plan.shared is not None:
+            return SharedRun(plan.shared, *parts, self._once)
         if plan.pipeline.mode is Mode.STREAM and not plan.polled:
             return StreamRun(*parts, self._once, self._reset_offsets)
         batch = BatchRun(*parts, self._commit, self._reset_offsets)
@@ -148,6 +159,10 @@ class _Reporter:
             self._state.write_status(self._status)
         elif isinstance(event, BatchDone):
             self._add(event)
+        elif isinstance(event, Shared):
+            self._status.shares = event.group
+            self._status.positions = list(self._stand())
+            self._state.write_status(self._status)
         self._listener(event)
 
     def summary(self, seconds: float) -> Summary:
@@ -157,6 +172,9 @@ class _Reporter:
         self._status.state = "failed" if error else "stopped"
         self._status.ended = _now()
         self._status.error = f"{error.code}: {error}" if error else None
+        if self._status.shares is not None:
+            # From now on others move these positions.
+            self._status.shares, self._status.positions = None, []
         self._state.write_status(self._status)
 
     def follow(self, positions: GroupPositions) -> None:

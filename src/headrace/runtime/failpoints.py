@@ -39,6 +39,7 @@ POINTS = (
     "batch.written",  # a query of a batch run is written and marked, its position is not stored
     "batch.stored",  # a batch run has stored its position, and not closed the journal
     "batch.closed",  # the journal is closed, and the position not shown to Kafka
+    "share.committed",  # a shared stream has stored its position in the group, and told nobody
     "eos.claimed",  # the ledgers of a query are taken, and no batch has begun
     "redrive.begun",  # an earlier redrive is fenced, and no letter moved
     "redrive.produced",  # letters are sent, and not noted as moved

@@ -1,7 +1,8 @@
 """Where pipelines stand, shown to Kafka's tools as group offsets.
 
 A group is only ever written, never read back: the checkpoint of a stream and the table of a batch
-are the truth, and somebody who resets the group must not move a pipeline by accident.
+are the truth, and somebody who resets the group must not move a pipeline by accident. The positions
+of pipelines that share a group are the exception, so nobody else writes over them here.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class _Publisher:
         self._wanted: Offsets = {}
         self._written: Offsets = {}
         self._closed = False
-        self._trouble = False
+        self._trouble = self._asked = False
         self._thread = threading.Thread(target=self._work, name="headrace-positions", daemon=True)
         self._thread.start()
 
@@ -60,7 +61,7 @@ class _Publisher:
         self._thread.join(1)
 
     def _settled(self) -> bool:
-        return self._written == self._wanted
+        return self._closed or self._written == self._wanted
 
     def _work(self) -> None:
         writer: GroupWriter | None = None
@@ -72,12 +73,27 @@ class _Publisher:
                 wanted = self._wanted
             try:
                 writer = writer or self._writer()
+                sharer = None if self._asked else writer.sharer(wanted)
+                self._asked = True
+                if sharer is not None:
+                    self._yield_to(sharer)
+                    break
                 writer.write(wanted)
                 self._note(wanted)
             except HeadraceError as error:
                 self._complain(error)
         if writer is not None:
             writer.close()
+
+    def _yield_to(self, sharer: str) -> None:
+        """The group belongs to pipelines whose position it is."""
+        self._warn(
+            f"the position is not shown in group {self._group}, which is that of pipelines that "
+            f"share partitions, as {sharer}; give this one another `consumer_group`"
+        )
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def _writer(self) -> GroupWriter:
         return GroupWriter(self._clusters.at(self._bootstrap), self._group)
@@ -113,7 +129,8 @@ class GroupPositions:
         self._publishers = {
             source.name: _Publisher(clusters, source.bootstrap, source.group, warn)
             for source in plan.sources
-            if source.bootstrap is not None and source.group is not None
+            # Where partitions are shared, the group is the position, and not shown but kept.
+            if source.bootstrap is not None and source.group is not None and plan.shared is None
         }
 
     def close(self) -> None:
@@ -128,6 +145,11 @@ class GroupPositions:
             stands = self.of(source)
             if stands and source.name in self._publishers:
                 self._publishers[source.name].publish(stands)
+
+    def holds(self, positions: Offsets) -> None:
+        """Where a run stands that shares partitions, which may be others than a moment ago."""
+        for readers in self._queries.values():
+            self._by_query.update((query, dict(positions)) for query in readers)
 
     def resume(self, query: str, positions: Offsets, start: str) -> None:
         """A query begins at `positions`: show them, in case a crash came before that.

@@ -40,6 +40,14 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """The partitions that the group has given to this run now; others have the rest."""
+
+    group: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Waiting:
     """What waits in the topics between two batches, from whoever looks there meanwhile."""
 
@@ -78,5 +86,5 @@ class Summary:
     late: int = 0
 
 
-Event = Started | BatchDone | Waiting | Retrying | Stopping | Warned | Summary
+Event = Started | BatchDone | Shared | Waiting | Retrying | Stopping | Warned | Summary
 Listener = Callable[[Event], None]

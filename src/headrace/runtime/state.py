@@ -31,7 +31,10 @@ from headrace.errors import AlreadyRunning
 
 @dataclass
 class Status:
-    """The latest report of a pipeline. `positions` are the next offsets to read, by group."""
+    """The latest report of a pipeline. `positions` are the next offsets to read, by group.
+
+    A run that shares partitions has those that it `shares` in that group, and none after its end.
+    """
 
     pipeline: str
     mode: str
@@ -48,6 +51,7 @@ class Status:
     last_batch: dict[str, Any] | None = None
     positions: list[dict[str, Any]] = field(default_factory=list)
     error: str | None = None
+    shares: str | None = None
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ class PipelineReport:
     """`lag` is None when the brokers do not answer, or there is no position yet.
 
     `loses_in` is the time until the first unread record may go, in words, and `forecast` what each
-    partition has lost or will lose; both are empty where nothing is.
+    partition has lost or will lose; both are empty where nothing is. `shares` is the group with
+    whose members it shares partitions; `positions` are then those of its own.
     """
 
     pipeline: str
@@ -44,6 +45,7 @@ class PipelineReport:
     pid: int | None
     file: str
     error: str | None
+    shares: str | None
     positions: tuple[dict[str, Any], ...]
     forecast: tuple[Forecast, ...]
 
@@ -107,6 +109,7 @@ def _report(state: PipelineState, status: Status, clusters: _Clusters) -> Pipeli
         pid=status.pid if running else None,
         file=status.file,
         error=status.error,
+        shares=status.shares if running else None,
         positions=tuple(status.positions),
         forecast=tuple(forecast),
     )

@@ -108,6 +108,16 @@ class KafkaSource:
         return self.options["consumer_group"] or self.context.pipeline
 
     @property
+    def shares(self) -> bool:
+        """Whether it reads only those partitions that its group gives to this pipeline."""
+        return bool(self.options["share_partitions"])
+
+    @property
+    def membership(self) -> tuple[Setting, ...]:
+        """What the client gets that is a member of the group."""
+        return tuple(kafka_settings.of_member(self.options))
+
+    @property
     def format(self) -> str:
         return format_of(self.options)
 
@@ -251,7 +261,10 @@ class KafkaSource:
 
         extent = self.extent(access.clusters)
         first = self.first(model.Mode.BATCH).value
-        start = kafka_offsets.fill(self.name, first, stored, extent)
+        return self.between(kafka_offsets.fill(self.name, first, stored, extent), extent)
+
+    def between(self, start: Offsets, extent: Extent) -> Range:
+        """From there to the end of what is in these partitions; raises DataLoss as `find` does."""
         self.refuse_beyond(start, extent)
         lost = self.lost(start, extent)
         if lost and not self.passes_losses:

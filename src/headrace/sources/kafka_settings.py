@@ -13,6 +13,9 @@ DEFAULT_BATCH_SIZE = 1_000_000
 # Kafka's own defaults, where another setting has to agree with them.
 FETCH_MAX_BYTES = 50 * 1024 * 1024
 HEARTBEAT_MS = 3000
+SESSION_MS = 45_000
+# How often a member of a group looks for partitions that were added.
+LOOK_MS = 10_000
 
 
 def of_reader(options: Options, mode: Mode, first: Setting) -> Iterator[Setting]:
@@ -31,6 +34,26 @@ def of_reader(options: Options, mode: Mode, first: Setting) -> Iterator[Setting]
     own = options["properties"]
     where = f"properties ({options.at('properties')})"
     yield from (Setting(f"kafka.{name}", own[name], where) for name in own)
+
+
+def of_member(options: Options) -> Iterator[Setting]:
+    """All of the client that is a member of the group, if partitions are shared; in its words."""
+    own = options["properties"]
+    where = f"properties ({options.at('properties')})"
+    if "session.timeout.ms" in own:
+        yield Setting("session.timeout.ms", own["session.timeout.ms"], where)
+    else:
+        session = options["session_timeout_ms"] or SESSION_MS
+        yield options.setting("session.timeout.ms", "session_timeout_ms", session)
+        if session <= HEARTBEAT_MS and "heartbeat.interval.ms" not in own:
+            beat = str(max(session // 3, 1))
+            yield Setting("heartbeat.interval.ms", beat, "less than session_timeout_ms")
+    for name in ("heartbeat.interval.ms", "max.poll.interval.ms"):
+        if name in own:
+            yield Setting(name, own[name], where)
+    age = own.get("metadata.max.age.ms")
+    why = "new partitions are looked for" if age is None else where
+    yield Setting("topic.metadata.refresh.interval.ms", age or str(LOOK_MS), why)
 
 
 def subscribing(options: Options) -> Setting:

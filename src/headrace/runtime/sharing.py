@@ -1,0 +1,237 @@
+"""Run a stream that shares the partitions of its topics with the others of its consumer group.
+
+1. follow  which partitions the group gives to this run, and where it stands in them
+2. find    what is there to read in them, at most `batch_size` records
+3. write   each query over exactly that range
+4. commit  the new positions, as this member of the group
+
+From 1 to 4 the partitions are held: the group gets them back after that, and not in between, so
+that another run begins where this one has stopped. If the group does not wait, or this process dies
+before 4, the next owner reads the range again. A position never says more than what is written:
+nothing is lost, however the steps of two runs fall.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.admin.client import Clusters
+from headrace.admin.membership import Held, Membership
+from headrace.model.offsets import Range, at_most
+from headrace.plan.stages import Plan
+from headrace.runtime import failures, range_writing
+from headrace.runtime.failpoints import reach
+from headrace.runtime.patience import Patience
+from headrace.runtime.positions import GroupPositions
+from headrace.runtime.progress import BatchDone, Listener, Shared, Stopping, Warned
+from headrace.runtime.sharing_positions import Key, SharedPositions
+from headrace.runtime.state import PipelineState
+from headrace.sinks.writer import Batch
+from headrace.sources.kafka import KafkaSource
+from headrace.sources.kafka_offsets import place
+from headrace.sources.kafka_settings import DEFAULT_BATCH_SIZE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How often to look for records when there were none.
+LOOK_SECONDS = 0.3
+# How long a run that is to end by itself waits for a first partition.
+ONCE_SECONDS = 20.0
+
+
+class SharedRun:
+    """One run. `stop` may be called from any thread or signal handler."""
+
+    def __init__(
+        self,
+        source: KafkaSource,
+        plan: Plan,
+        spark: SparkSession,
+        state: PipelineState,
+        positions: GroupPositions,
+        clusters: Clusters,
+        listener: Listener,
+        once: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._source = source
+        self._spark = spark
+        self._state = state
+        self._shown = positions
+        self._clusters = clusters
+        self._tell = listener
+        self._once = once
+        self._positions = SharedPositions(source, clusters, self._warn)
+        self._topics = _Topics(source, clusters)
+        self._stop = threading.Event()
+        self._number = 0
+        self._unreported: list[BatchDone] = []
+        self._goals: dict[Key, int] = {}
+        self._began = self._waiting_since = time.monotonic()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def run(self) -> None:
+        """Blocks until it is stopped, has read all (`once`), or fails for good."""
+        patience = Patience(self._tell, self._stop)
+        self._began = time.monotonic()
+        with ExitStack() as membership:
+            member: Membership | None = None
+            while not self._stop.is_set():
+                patience.begin()
+                before = self._number
+                try:
+                    if member is None or member.ended:
+                        membership.close()
+                        member = membership.enter_context(self._member())
+                    if self._round(member):
+                        return
+                except Exception as error:
+                    failure = failures.translate(error, f"running {self._plan.pipeline.name}")
+                    if not patience.failed(failure, self._number > before):
+                        break
+            self._tell(Stopping())
+
+    def _member(self) -> Membership:
+        settings = {setting.name: setting.value for setting in self._source.membership}
+        cluster = self._clusters.at(self._source.bootstrap)
+        return Membership(cluster, self._source.group, self._plan.pipeline.name, settings)
+
+    def _round(self, member: Membership) -> bool:
+        """All steps once; whether there is nothing left to do."""
+        began = time.monotonic()
+        self._positions.begin(member)
+        member.subscribe(self._topics.now())
+        with member.holding() as held:
+            self._follow(member, held)  # 1
+            self._store(member, held)
+            found = self._find()  # 2
+            part = at_most(found, self._most)
+            full = part.records >= self._most or self._waited_enough(found)
+            if part.records and full:
+                self._read(member, held, part, found.records - part.records)  # 3, 4
+        if self._once and self._finished(member):
+            return True
+        self._pause(began, more=full and found.records > part.records)
+        return False
+
+    # 1
+
+    def _follow(self, member: Membership, held: Held) -> None:
+        if self._positions.follow(member, held):
+            self._shown.holds(self._positions.stands)
+            self._tell(Shared(self._source.group, tuple(sorted(self._positions.stands))))
+
+    # 2
+
+    @property
+    def _most(self) -> int:
+        return int(self._source.options["batch_size"] or DEFAULT_BATCH_SIZE)
+
+    def _find(self) -> Range:
+        if not self._positions.stands:
+            return Range({}, {})
+        extent = self._positions.extent()
+        # A topic that is deleted goes with the next assignment; there is nothing to read in it.
+        stands = {key: at for key, at in self._positions.stands.items() if key in extent.begins}
+        found = self._source.between(stands, extent)
+        if found.lost:
+            self._warn(f"lost before they were read, and passed over: {found.lost}")
+            self._state.note_loss(self._source.name, found.lost)
+            self._positions.stands.update(found.start)
+        return self._up_to_goals(found) if self._once else found
+
+    def _up_to_goals(self, found: Range) -> Range:
+        """What was there when the partition came; it must end however much is added meanwhile."""
+        for key, at in found.end.items():
+            self._goals.setdefault(key, at)
+        ends = {
+            key: max(min(at, self._goals[key]), found.start[key]) for key, at in found.end.items()
+        }
+        return replace(found, end=ends)
+
+    def _waited_enough(self, found: Range) -> bool:
+        """Whether a batch that is not full is read: with `timeout_ms`, after that time."""
+        if not found.records:
+            self._waiting_since = time.monotonic()
+        wait = self._source.options["timeout_ms"] or 0
+        return self._once or time.monotonic() - self._waiting_since >= wait / 1000
+
+    # 3 and 4
+
+    def _read(self, member: Membership, held: Held, part: Range, left: int) -> None:
+        batch = Batch(None, self._state.generation)
+        done = [
+            range_writing.write(self._spark, self._plan, query, {self._source.name: part}, batch)
+            for query in self._plan.queries
+        ]
+        self._number += 1
+        self._waiting_since = time.monotonic()
+        self._unreported += [replace(each, batch=self._number, lag=left) for each in done]
+        # From here on the run stands there: if it cannot be committed now, it is before the next.
+        self._positions.move(part.end)
+        self._store(member, held)
+
+    def _store(self, member: Membership, held: Held) -> None:
+        lost = self._positions.store(member, held)
+        if lost:
+            named = ", ".join(place(key) for key in sorted(lost))
+            self._warn(
+                f"group {self._source.group} has taken back {named} before a batch was committed; "
+                "who has them now writes its records again"
+            )
+        self._shown.holds(self._positions.stands)
+        reach("share.committed")
+        while self._unreported:
+            self._tell(self._unreported.pop(0))
+
+    # Between the rounds
+
+    def _finished(self, member: Membership) -> bool:
+        """With `once`: whether all is read that was there."""
+        stands = self._positions.stands
+        if not stands:
+            return time.monotonic() - self._began > ONCE_SECONDS and self._nothing_came()
+        return member.assigned and all(at >= self._goals.get(key, at) for key, at in stands.items())
+
+    def _nothing_came(self) -> bool:
+        self._warn(f"group {self._source.group} has given no partition to this run")
+        return True
+
+    def _pause(self, began: float, more: bool) -> None:
+        """Until the next round is due: by `trigger`, or at once where more is waiting."""
+        trigger: int | None = self._plan.pipeline.options["trigger"]
+        if trigger is not None:
+            self._stop.wait(max(trigger / 1000 - (time.monotonic() - began), 0))
+        elif not more:
+            self._stop.wait(LOOK_SECONDS)
+
+    def _warn(self, text: str) -> None:
+        self._tell(Warned(text))
+
+
+class _Topics:
+    """The topics of a source, looked for again from time to time where it goes by a pattern."""
+
+    def __init__(self, source: KafkaSource, clusters: Clusters) -> None:
+        self._source = source
+        self._clusters = clusters
+        self._known: tuple[str, ...] = ()
+        self._looked_at: float | None = None
+
+    def now(self) -> tuple[str, ...]:
+        if self._source.subscription.pattern is None:
+            return self._source.topics
+        settings = {setting.name: setting.value for setting in self._source.membership}
+        seconds = int(settings["topic.metadata.refresh.interval.ms"]) / 1000
+        if self._looked_at is None or time.monotonic() - self._looked_at > seconds:
+            found = self._source.partitions(self._clusters)
+            self._known = tuple(sorted({topic for topic, _ in found}))
+            self._looked_at = time.monotonic()
+        return self._known
