@@ -209,11 +209,33 @@ def test_a_function_that_cannot_be_had_is_said_before_anything_runs(
     assert "pipeline.yaml:8:18" in str(caught.value)
 
 
-def test_a_variant_is_refused_before_anything_runs(made: Make) -> None:
-    with pytest.raises(DefinitionError, match="`v` is VARIANT") as caught:
-        made(CHECK, "  - python_rows: shop.check", [], "schema: v VARIANT")
+def test_a_variant_inside_another_value_is_refused_before_anything_runs(made: Make) -> None:
+    with pytest.raises(DefinitionError, match="`v` has a VARIANT inside") as caught:
+        made(CHECK, "  - python_rows: shop.check", [], "schema: v ARRAY<VARIANT>")
     assert caught.value.hint is not None
-    assert "to_json(`v`)" in caught.value.hint
+    assert "to_variant_object(`v`)" in caught.value.hint
+
+
+def test_a_variant_is_a_plain_value_to_a_function(made: Make) -> None:
+    code = """
+def count(messages):
+    for message in messages:
+        event = message["event"]
+        size = {"items": len(event["items"]), "of": event} if event else None
+        yield {"event": size if size != {"items": 0, "of": {"items": []}} else float("nan")}
+"""
+    steps = """
+  - python_rows: shop.count
+  - sql: SELECT to_json(event) AS event, event:items::int AS items FROM input
+"""
+    given = [{"event": {"items": [1, {"a": None}]}}, {"event": None}, {}, {"event": {"items": []}}]
+    found = made(code, steps, given, "schema: event VARIANT")
+    assert [row["items"] for row in found.rows["sink"]] == [2, None, None]
+    whole = json.loads(found.rows["sink"][0]["event"])
+    assert whole == {"items": 2, "of": {"items": [1, {"a": None}]}}
+    (bad,) = found.bad["source"]
+    assert (bad["error"], bad["offset"]) == ("PYTHON_ERROR", 3)
+    assert "returned `event` = nan, which is no variant" in bad["message"]
 
 
 def test_a_function_of_data_frames_may_use_functions_of_its_own_in_workers(made: Make) -> None:

@@ -148,6 +148,20 @@ def test_messages_with_metadata_have_both_and_may_come_back_so() -> None:
     assert fitted(given, TARGET).to_pylist() == [{"id": 1, "name": "x"}]
 
 
+def test_a_variant_is_what_its_json_says_both_ways() -> None:
+    target = Target(ROW, {"id": "bigint", "name": "variant"})
+    texts = ['{"a": [1, null]}', "null", None, '"1"']
+    given = [{"data": {"id": 1, "name": text}} for text in texts]
+    rows = pa.RecordBatch.from_pylist(given, pa.schema([("data", ROW)]))
+    values = [message["name"] for message in messages(rows, frozenset({"name"}))]
+    assert values == [{"a": [1, None]}, None, None, "1"]
+    back = fitted([{"name": value} for value in values], target).to_pylist()
+    assert [row["name"] for row in back] == ['{"a": [1, null]}', None, None, '"1"']
+    for wrong in (float("inf"), datetime.date(2026, 3, 1), {1j: 2}):
+        with pytest.raises(Misfit, match="which is no variant"):
+            fitted([{"name": wrong}], target)
+
+
 def test_raw_messages_are_bytes_and_may_come_back_so() -> None:
     rows = pa.RecordBatch.from_pylist([{"data": b"\x00"}], pa.schema([("data", pa.binary())]))
     assert messages(rows) == [b"\x00"]

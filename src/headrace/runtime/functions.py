@@ -16,7 +16,7 @@ from headrace.formats.carried import COLUMN
 from headrace.model.pipeline import PythonRowsTransform, PythonTransform
 from headrace.model.schema import Schema, quote
 from headrace.runtime import message_function, modules
-from headrace.runtime.message_function import DATA, METADATA, MessageFunction, Target
+from headrace.runtime.message_function import DATA, METADATA, VARIANT, MessageFunction, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,16 +45,21 @@ def of_messages(step: PythonRowsTransform, batch_size: int, rows: DataFrame) -> 
 
     beside, _ = load(step)
     back, required = _coming_back(step, rows)
-    _refuse_variants(step, {**_types(rows.schema), **_types(back)})
+    given, told = _types(rows.schema), _types(back)
+    _refuse_variants(step, {**given, **told})
+    shipped = _variants_as_text(back)
     zone = str(rows.sparkSession.conf.get("spark.sql.session.timeZone"))
-    target = Target(to_arrow_type(back, timezone=zone), _types(back), required)
-    function = MessageFunction(step.name, step.function, beside, batch_size, target)
+    target = Target(to_arrow_type(shipped, timezone=zone), told, required)
+    function = MessageFunction(
+        step.name, step.function, beside, batch_size, target, frozenset(_variants(given))
+    )
     _ship((message_function, modules))
     hidden = [COLUMN] if COLUMN in rows.columns else []
-    fields = [StructField(DATA, back), *(rows.schema[name] for name in hidden)]
+    fields = [StructField(DATA, shipped), *(rows.schema[name] for name in hidden)]
     called = _as_messages(rows).mapInArrow(function.task(), StructType(fields))
-    columns = [f"{DATA}.{quote(name)} AS {quote(name)}" for name in back.names]
-    return called.selectExpr(*columns, *hidden)
+    made = {name: f"{DATA}.{quote(name)}" for name in back.names}
+    made |= {name: f"parse_json({made[name]})" for name in _variants(told)}
+    return called.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in made.items()), *hidden)
 
 
 def load(step: Step) -> tuple[modules.Modules, Callable[[Any], object]]:
@@ -82,8 +87,10 @@ def _ship(loaded: Iterable[ModuleType]) -> None:
 def _as_messages(rows: DataFrame) -> DataFrame:
     """The columns that a worker makes messages of."""
     columns = _columns(rows)
-    own = ", ".join(quote(name) for name in messages.data_columns(columns))
-    data = "value" if messages.is_raw(columns) else f"struct({own})"
+    own = {name: quote(name) for name in messages.data_columns(columns)}
+    own |= {name: f"to_json({own[name]})" for name in _variants(_types(rows.schema)) if name in own}
+    fields = ", ".join(f"{sql} AS {quote(name)}" for name, sql in own.items())
+    data = "value" if messages.is_raw(columns) else f"struct({fields})"
     metadata = [METADATA] if messages.has_metadata(columns) else []
     hidden = [COLUMN] if COLUMN in rows.columns else []
     return rows.selectExpr(f"{data} AS {DATA}", *metadata, *hidden)
@@ -110,11 +117,23 @@ def _types(schema: StructType) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
+def _variants(types: dict[str, str]) -> list[str]:
+    return [name for name, kind in types.items() if kind == VARIANT]
+
+
+def _variants_as_text(schema: StructType) -> StructType:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    texts = _variants(_types(schema))
+    return StructType([StructField(f.name, StringType()) if f.name in texts else f for f in schema])
+
+
 def _refuse_variants(step: Step, types: dict[str, str]) -> None:
+    """A whole column may be one; inside others there is no text that could stand for it."""
     for name, kind in types.items():
-        if name != COLUMN and "variant" in kind:
-            hint = f"make text of it in an SQL step: SELECT to_json({quote(name)}) AS {quote(name)}"
-            raise _fault(step, f"`{name}` is VARIANT, which has no values in Python", hint)
+        if name != COLUMN and VARIANT in kind and kind != VARIANT:
+            hint = f"make one of all of it in an SQL step: to_variant_object({quote(name)})"
+            raise _fault(step, f"`{name}` has a VARIANT inside, and Python takes only whole", hint)
 
 
 def _fault(step: Step, text: str, hint: str | None = None) -> DefinitionError:

@@ -3,7 +3,8 @@
 Rows come as the column `data` (a struct of the row's columns, or the bytes of a raw record), with
 `metadata` where the source includes it and with the hidden column where it is carried. Lists of
 messages are made of them, the author's function is called, and what it returns becomes `data` and
-the hidden column again. A list holds messages of one topic and partition, in their order.
+the hidden column again. A list holds messages of one topic and partition, in their order. A VARIANT
+comes and goes as the text of its JSON, and is a plain value to the function.
 
 Runs in Python workers, which may be on other machines: it is pickled by value, so that a worker
 needs no Headrace. Nothing here may call other parts of it, except what is pickled in the same way.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 DATA = "data"
 METADATA = "metadata"
+VARIANT = "variant"
 _LONGEST = 300  # characters of a value or a reason that are told
 
 Messages = list[Any]
@@ -57,13 +59,17 @@ class Target:
 
 @dataclass(frozen=True)
 class MessageFunction:
-    """A step as a worker needs it. `path` is `module.name`; `size` the most messages of a list."""
+    """A step as a worker needs it. `path` is `module.name`; `size` the most messages of a list.
+
+    The columns `variants` are JSON when they come.
+    """
 
     step: str
     path: str
     modules: Modules
     size: int
     target: Target
+    variants: frozenset[str] = frozenset()
 
     def task(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """For `mapInArrow`, which wants a plain function."""
@@ -174,7 +180,8 @@ class _Call:
 
     def _make(self, rows: pa.RecordBatch) -> pa.StructArray:
         # Made anew from Arrow each time: the function may change the messages that it gets.
-        return fitted(_listed(self.function(messages(rows))), self.step.target)
+        given = messages(rows, self.step.variants)
+        return fitted(_listed(self.function(given)), self.step.target)
 
     def _one_by_one(self, rows: pa.RecordBatch, whole: Exception) -> pa.RecordBatch:
         import pyarrow as pa
@@ -275,23 +282,28 @@ def _short(text: str) -> str:
 # Messages
 
 
-def messages(rows: pa.RecordBatch) -> Messages:
+def messages(rows: pa.RecordBatch, variants: frozenset[str] = frozenset()) -> Messages:
     """Plain Python values of the rows, with their metadata where there is some."""
-    data = _values(rows.column(DATA))
+    data = _values(rows.column(DATA), variants)
     if METADATA not in rows.schema.names:
         return data
     metadata = rows.column(METADATA).to_pylist()
     return [{DATA: row, METADATA: facts} for row, facts in zip(data, metadata, strict=True)]
 
 
-def _values(data: pa.Array) -> Messages:
+def _values(data: pa.Array, variants: frozenset[str]) -> Messages:
     """Column by column, which takes a fraction of the time that structs take."""
     import pyarrow.types as types
 
     if not types.is_struct(data.type):
         return data.to_pylist()  # type: ignore[no-any-return]
     names = [field.name for field in data.type]
-    columns = (_plain(column) for column in data.flatten())
+    columns = (
+        [None if text is None else json.loads(text) for text in column.to_pylist()]
+        if name in variants
+        else _plain(column)
+        for name, column in zip(names, data.flatten(), strict=True)
+    )
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
@@ -341,7 +353,7 @@ def _row(message: object, target: Target) -> dict[str, Any]:
 
 def _column(field: pa.Field, values: list[Any], target: Target) -> pa.Array:
     try:
-        return _array(field, values)
+        return _array(field, values, target)
     except _ARROW_REFUSES:
         for value in values:
             _refuse(field, value, target)
@@ -350,7 +362,7 @@ def _column(field: pa.Field, values: list[Any], target: Target) -> pa.Array:
 
 def _refuse(field: pa.Field, value: object, target: Target) -> None:
     try:
-        _array(field, [value])
+        _array(field, [value], target)
     except _ARROW_REFUSES as error:
         shown, kind = _short(repr(value)), target.columns[field.name]
         raise Misfit(f"returned `{field.name}` = {shown}, which is no {kind}") from error
@@ -360,10 +372,10 @@ def _refuse(field: pa.Field, value: object, target: Target) -> None:
 _ARROW_REFUSES = (ValueError, TypeError, OverflowError, AttributeError)
 
 
-def _array(field: pa.Field, values: list[Any]) -> pa.Array:
+def _array(field: pa.Field, values: list[Any], target: Target) -> pa.Array:
     import pyarrow as pa
 
-    strict = _strict(field.type)
+    strict = _json if target.columns[field.name] == VARIANT else _strict(field.type)
     return pa.array([strict(value) for value in values] if strict else values, type=field.type)
 
 
@@ -397,6 +409,10 @@ def _each(check: Check | None, inside: Callable[[Check, Any], Any]) -> Check | N
     if check is None:
         return None
     return lambda value: None if value is None else inside(check, value)
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, allow_nan=False)
 
 
 def _whole(value: Any) -> Any:
