@@ -1,4 +1,5 @@
-"""Write docs/reference anew from the code: options, promises, JSON Schema, errors and commands.
+"""Write docs/reference anew from the code: options, promises, JSON Schema, errors, commands and
+system tables.
 
 `make docs` calls it; `--check` only says which files are not what they would be.
 """
@@ -20,6 +21,7 @@ from headrace.cli.main import command_table
 from headrace.errors import HeadraceError
 from headrace.frontend.json_schema import pipeline_schema
 from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP
+from headrace.shell.system_tables import TABLES
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spec import Option, Spec
@@ -48,6 +50,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "promises.md": _page("What is promised", _promises()),
         REFERENCE / "errors.md": _page("Errors and exit codes", _errors()),
         REFERENCE / "commands.md": _page("Commands", _commands()),
+        REFERENCE / "system-tables.md": _page("System tables", _system_tables()),
         REFERENCE / "pipeline.schema.json": json.dumps(pipeline_schema(), indent=2) + "\n",
     }
 
@@ -64,6 +67,21 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[
     yield ""
     for row in (heads, ("---",) * len(heads), *rows):
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+# System tables
+
+
+def _system_tables() -> Iterator[str]:
+    yield ""
+    yield "What each is for, and how they are computed, is in [system tables](../system-tables.md)."
+    for table in TABLES.values():
+        yield ""
+        yield f"## `system.{table.name}`"
+        yield ""
+        yield table.summary
+        rows = ((f"`{each.name}`", each.type, each.help) for each in table.columns)
+        yield from _table(("column", "type", "meaning"), rows)
 
 
 # Options

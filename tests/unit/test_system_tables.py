@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,18 @@ def test_a_query_over_other_tables_too_is_not_answered_here() -> None:
     assert not system.covers(query_of("SELECT 1"))
     mixed = query_of("SELECT * FROM system.views, system.nothing")
     assert system.named(mixed) == {"views", "nothing"}
+
+
+def test_the_queries_of_the_documentation_are_answered(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "system-tables.md").read_text()
+    blocks = re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    texts = [text.strip() for block in blocks for text in block.split(";") if text.strip()]
+    queries = [query_of(text) for text in texts if "test_connection" not in text]
+    assert len(queries) >= 4
+    for query in queries:
+        assert system.covers(query)
+        assert system.select(query, Project(tmp_path)).rows == []
+    assert all(f"system.{name}" in page for name in TABLES)
 
 
 # Nobody is asked in vain
