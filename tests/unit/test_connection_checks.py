@@ -10,11 +10,13 @@ import pytest
 from headrace.catalog import Catalog
 from headrace.errors import DefinitionError, NoBrokersAvailable
 from headrace.model import jdbc
+from headrace.model.query import Query
 from headrace.project import Project
-from headrace.shell import connections, sockets
+from headrace.shell import connections, sockets, system
 from headrace.shell.connections import Check, Failed, Report
 from headrace.shell.known import Connection, Known
 from headrace.shell.postgres import _Scram
+from headrace.spans import Span
 
 
 def ran(*checks: Check, seconds: float = 5) -> list[tuple[str, str, str]]:
@@ -137,6 +139,21 @@ def test_addresses_are_read_as_kafka_writes_them() -> None:
     assert sockets.written(("::1", 9093)) == "[::1]:9093"
     with pytest.raises(Failed, match=r"no address is known for nobody\.invalid"):
         sockets.resolve([("nobody.invalid", 9092)])
+
+
+def test_a_value_that_is_a_secret_is_shown_nowhere(tmp_path: Path) -> None:
+    catalog = Catalog.of(Project(tmp_path))
+    catalog.put_secret("place", "hidden-place", None)
+    text = "CREATE CONNECTION c TO files ( path = '${secret:place}', type = 'source' )"
+    catalog.put("connection", "c", text)
+    report = connections.test_connection(Project(tmp_path), "c")
+    assert not report.ok
+    assert "hidden-place" not in str(report)
+    query, _ = Query.parse("SELECT * FROM system.connections", Span("sql", 1, 1))
+    assert query is not None
+    ((*shown,),) = system.select(query, Project(tmp_path)).rows
+    assert "hidden-place" not in str(shown)
+    assert shown[4] == "(hidden)"
 
 
 # Files and Delta tables

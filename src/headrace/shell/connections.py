@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
@@ -88,7 +88,14 @@ def test_connection(project: Project, name: str) -> Report:
 
 def examine(connection: Connection, folder: Path, seconds: float = TEST_SECONDS) -> Report:
     """Test it within `seconds`; relative paths begin at `folder`. Changes nothing anywhere."""
-    return Report(connection.name, tuple(_steps(checks(connection, folder), seconds)))
+    steps = _steps(checks(connection, folder), seconds)
+    return Report(connection.name, tuple(_shown(step, connection) for step in steps))
+
+
+def _shown(step: Step, connection: Connection) -> Step:
+    """Without the values of secrets, which an address or the name of a topic may be."""
+    cure = step.cure and connection.hide(step.cure)
+    return replace(step, detail=connection.hide(step.detail), cure=cure)
 
 
 def checks(connection: Connection, folder: Path) -> Iterator[Check]:

@@ -26,7 +26,7 @@ from headrace.frontend.sql.statements import (
 )
 from headrace.model.subscription import Subscription, split
 from headrace.spans import Node
-from headrace.spec import Spec, nearest
+from headrace.spec import HIDDEN, Spec, nearest
 
 if TYPE_CHECKING:
     from headrace.admin.client import Cluster
@@ -45,13 +45,21 @@ class Connection:
     """A connection, or a table with its own options over those of its connection.
 
     `options` are text under the names of the option reference; a name that it has not is as it was
-    written. `over` is the connection that a table names.
+    written. `over` is the connection that a table names. `secrets` are values that came from
+    secrets.
     """
 
     name: str
     connector: str
     options: Mapping[str, str] = field(repr=False)
     over: str | None = None
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def hide(self, text: str) -> str:
+        """A text that may hold one of its values, as anyone may see it."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        return text
 
     @property
     def role(self) -> str | None:
@@ -159,7 +167,8 @@ def specs(connector: str) -> Iterator[Spec]:
 
 def _connection(made: CreateConnection) -> Connection:
     connector = made.connector.text.lower()
-    return Connection(made.name.text, connector, _options(connector, made.options))
+    options = _options(connector, made.options)
+    return Connection(made.name.text, connector, options, None, _secrets(made.options))
 
 
 def _table(made: CreateTable, definitions: Definitions) -> Connection:
@@ -169,11 +178,23 @@ def _table(made: CreateTable, definitions: Definitions) -> Connection:
     own = {name: each for name, each in made.options.items() if name != CONNECTOR}
     fields = merged(over.options, own) if over else own
     name = over.name.text if over else None
-    return Connection(made.name.text, connector, _options(connector, fields), name)
+    options = _options(connector, fields)
+    return Connection(made.name.text, connector, options, name, _secrets(fields))
 
 
 def _options(connector: str, fields: Fields) -> dict[str, str]:
     return {_canonical(connector, name): _text(each.node) for name, each in fields.items()}
+
+
+def _secrets(fields: Fields) -> frozenset[str]:
+    """Values that came from secrets, and the parts of a list, each with and without its port."""
+    found: set[str] = set()
+    for each in fields.values():
+        if each.node.has_secret:
+            text = _text(each.node)
+            parts = [part.strip() for part in text.split(",")]
+            found |= {text, *parts, *(part.rpartition(":")[0] for part in parts)}
+    return frozenset(found - {""})
 
 
 def _canonical(connector: str, name: str) -> str:

@@ -97,8 +97,8 @@ def _connections(context: _Context) -> Iterator[Row]:
         yield {
             **_described(connection),
             "name": connection.name,
-            "address": connection.address,
-            "group_id": connection.group,
+            "address": _seen(connection, connection.address),
+            "group_id": _seen(connection, connection.group),
             "status": report and ("ok" if report.ok else "failed"),
             "error": failure and f"{failure.check}: {failure.detail}",
             "changed": _changed(context, connection.name),
@@ -112,8 +112,12 @@ def _described(connection: Connection) -> Row:
         "connector": connection.connector,
         "type": connection.role,
         "format": named("format"),
-        "topic": subscribed or named("table") or named("path"),
+        "topic": _seen(connection, subscribed or named("table") or named("path")),
     }
+
+
+def _seen(connection: Connection, value: str | None) -> str | None:
+    return value and connection.hide(value)
 
 
 def _tables(context: _Context) -> Iterator[Row]:
@@ -260,8 +264,12 @@ def _brokers(context: _Context) -> Iterator[Row]:
     def down(connection: Connection, error: HeadraceError) -> Iterator[Row]:
         for server in (connection.servers or "").split(","):
             host, _, port = server.strip().rpartition(":")
-            unreachable = {"host": host, "port": int(port), "status": "unreachable"}
-            yield {**unreachable, "error": f"{error.code}: {error}"}
+            yield {
+                "host": connection.hide(host),
+                "port": int(port),
+                "status": "unreachable",
+                "error": connection.hide(f"{error.code}: {error}"),
+            }
 
     yield from _of_clusters(context, up, down)
 
@@ -363,7 +371,7 @@ def _of_clusters(
     for sharing, found in zip(by_cluster.values(), answers, strict=True):
         names = ", ".join(each.name for each in sharing)
         if isinstance(found, HeadraceError):
-            context.warnings.append(f"{names}: {found}")
+            context.warnings.append(sharing[0].hide(f"{names}: {found}"))
         for each in sharing:
             made = unanswered(each, found) if isinstance(found, HeadraceError) else found
             yield from ({"connection": each.name, **row} for row in made)
