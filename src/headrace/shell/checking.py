@@ -12,16 +12,13 @@ from dataclasses import dataclass, replace
 from headrace.api import Definition, from_definitions
 from headrace.errors import DefinitionError
 from headrace.frontend.load import check_definitions
-from headrace.frontend.sql import speech
 from headrace.frontend.sql.definitions import Named, preview
-from headrace.frontend.sql.options import Role
 from headrace.frontend.sql.statements import (
     Control,
     Create,
     CreateConnection,
     CreatePipeline,
     CreateSecret,
-    CreateTable,
     CreateView,
     Describe,
     Drop,
@@ -132,11 +129,7 @@ class Checker:
             if each is made or isinstance(each, CreateConnection) or each in users
         }
         found = check_definitions(replace(kept.definitions, named=beside), self.project)
-        own = [each for each in found if each.code not in _LATER and _stands_in(each, made, kept)]
-        if isinstance(made, CreateTable) and not users and errors(own):
-            as_sink = _as_sink(made, kept)
-            return own if errors(as_sink) else as_sink
-        return own
+        return [each for each in found if each.code not in _LATER and _stands_in(each, made, kept)]
 
     def _about(self, made: CreatePipeline, kept: Kept) -> list[Diagnostic]:
         """Of a pipeline: its own faults, and those of what it is made of."""
@@ -166,16 +159,6 @@ def everything_of(name: Name) -> CreatePipeline:
     """All rows of a table or a view, to look at them."""
     text = f"SELECT * FROM {quote(name.text)}"
     return preview(Select(text, name.span, Fragment(text, name.span)), name.text)
-
-
-def _as_sink(made: CreateTable, kept: Kept) -> list[Diagnostic]:
-    """A table that nobody uses yet may be meant as either."""
-    key = made.name.text.lower()
-    _, undefined = replace(kept.definitions, named={key: made}).replaced(kept.values)
-    table = kept.compiler.definitions.find(key)
-    assert isinstance(table, CreateTable)
-    found = kept.compiler.components.faults_of_table(table, Role.SINK)
-    return [*undefined, *speech.in_sql(found)]
 
 
 def _stands_in(fault: Diagnostic, made: Named, kept: Kept) -> bool:

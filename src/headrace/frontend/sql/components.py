@@ -122,25 +122,27 @@ class Components:
     def role(self, table: CreateTable, used_as: Role | None) -> Role | None:
         """What a table is by itself: what it says, what it is used as, or what it can be.
 
-        One that declares columns is more likely to be read.
+        One that nobody uses is taken for a source, unless it lacks what a source needs and has all
+        that a sink does.
         """
         given, connector, _ = self._given(table)
         if connector is None:
             return None
         said, _ = role_of(given)
-        if said is not None or used_as is not None:
-            return said or used_as
-        if table.columns is not None:
-            return roles(connector)[0]
-        return min(roles(connector), key=lambda role: len(self._missing(table, connector, role)))
+        possible = roles(connector)
+        if said or used_as or len(possible) == 1:
+            return said or used_as or possible[0]
+        lacks = any(fault.code == "MISSING_OPTION" for fault in self._against(table, Role.SOURCE))
+        return Role.SINK if lacks and not self._against(table, Role.SINK) else Role.SOURCE
 
-    def _missing(self, table: CreateTable, connector: str, role: Role) -> list[Diagnostic]:
+    def _against(self, table: CreateTable, role: Role) -> list[Diagnostic]:
         """What speaks against a role that nobody has given to a table."""
         component, faults = self.get(table, role)
         if component is None:
             return list(faults)
-        _, more = Reading(connector, role, False, table.name.span).read(component.fields)
-        return [*faults, *more, *_conflicts(connector, role, component.options)]
+        reading = Reading(component.connector, role, False, table.name.span)
+        _, more = reading.read(component.fields)
+        return [*faults, *more, *_conflicts(component.connector, role, component.options)]
 
     def faults_of_sink(self, table: CreateTable) -> Iterator[Diagnostic]:
         """Of a table that is written, by itself; what a pipeline adds to it is said there."""

@@ -133,7 +133,7 @@ class _Columns:
         if told and not flag(self.options, "include_metadata"):
             message = f"`{told[0].name}` is metadata, which this table does not ask for"
             hint = "add `include_metadata = true`"
-            self._fault("MISSING_OPTION", message, told[0].name.span, hint)
+            self._fault("UNKNOWN_COLUMN", message, told[0].name.span, hint)
             self.unknown += told
         if self.fixed:
             self._check_fixed(own)
