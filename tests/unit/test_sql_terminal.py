@@ -30,7 +30,7 @@ from headrace.shell.session import Session
 
 MADE = (
     "CREATE CONNECTION made TO impulse ( type = 'source' );"
-    "CREATE TABLE ticks ( counter BIGINT ) WITH ( connector = 'made' );"
+    "CREATE TABLE ticks ( n BIGINT ) WITH ( connector = 'made' );"
 )
 BLOCK = "CREATE PIPELINE p AS BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END;"
 
@@ -142,7 +142,7 @@ def test_commands_of_the_shell(
         out, err = capsys.readouterr()
         return str(out + err)
 
-    assert "made" in said(f"{MADE}\nCREATE VIEW v AS SELECT counter AS one FROM ticks;")
+    assert "made" in said(f"{MADE}\nCREATE VIEW v AS SELECT n AS one FROM ticks;")
     listed = ["made  │ connection", "ticks │ table", "v     │ view", "(3 rows)"]
     assert said("\\d").splitlines()[2:] == listed
     assert "one" in said("\\d v")
