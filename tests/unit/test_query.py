@@ -353,8 +353,8 @@ def test_a_fault_in_sql_has_its_line_and_column(text: str, place: str) -> None:
         ("WITH x AS SELECT 1 SELECT 2", "1:11 expected `(`, found `SELECT`"),
         ("SELECT a b c FROM t", "1:12 `c` cannot stand here "
          "(a comma or an operator may be missing before it)"),
-        ("SELECT ${x} FROM t", "1:8 `$` has no meaning in a query "
-         "(references such as ${env:NAME} are for options)"),
+        ("SELECT ${x} FROM t", "1:8 `$` has no meaning here "
+         "(a reference to a variable is written ${env:NAME})"),
         ("SELECT 'a FROM t", "1:1 a text, a name or a comment has no end "
          "(look for a ', \", ` or /* without its partner)"),
     ],

@@ -45,7 +45,7 @@ def test_every_code_has_a_case() -> None:
     codes = set()
     for path in SOURCES.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        codes |= set(re.findall(r'(?:Diagnostic|_fault)\(\s*"([A-Z0-9_]+)"', text))
+        codes |= set(re.findall(r'(?:(?:Diagnostic|_fault)\(\s*|code=)"([A-Z0-9_]+)"', text))
         codes |= {f"UNKNOWN_{what.upper()}" for what in re.findall(r'\bunknown\(\s*"(\w+)"', text)}
     seen = {
         line.split(" ", 2)[1]

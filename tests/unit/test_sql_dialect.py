@@ -77,8 +77,8 @@ def test_a_column_of_time_is_quoted_where_it_must_be() -> None:
 )
 def test_without_a_watermark_there_is_no_time(sql: str) -> None:
     (fault,) = faults_of(sql)
-    assert "NO_WATERMARK `tumble` needs a column of times" in fault
-    assert "WATERMARK FOR" in fault
+    assert "NO_WATERMARK `tumble` needs a time" in fault
+    assert "name the time: `tumble(at, …)`" in fault
 
 
 def test_a_table_hides_behind_a_cte_of_its_name() -> None:

@@ -69,11 +69,18 @@ def slips(tokens: list[Token]) -> Iterator[Slip]:
         after = _AFTER_LIST.get(following.token_type)
         if token.token_type is TokenType.COMMA and after:
             yield Slip(f"a comma too many before {after}", token.start, "remove it")
-        if token.token_type is TokenType.PARAMETER:
-            hint = "references such as ${env:NAME} are for options"
-            yield Slip(f"`{token.text}` has no meaning in a query", token.start, hint)
+        if token.token_type is TokenType.PARAMETER and not _is_reference(tokens, token):
+            hint = "a reference to a variable is written ${env:NAME}"
+            yield Slip(f"`{token.text}` has no meaning here", token.start, hint)
     if tokens and tokens[-1].token_type is TokenType.COMMA:
         yield Slip("a comma too many at the end", tokens[-1].start, "remove it")
+
+
+def _is_reference(tokens: list[Token], token: Token) -> bool:
+    """Whether `${env:` begins here, whose variable is told to be missing elsewhere."""
+    at = tokens.index(token)
+    words = [each.text for each in tokens[at : at + 4]]
+    return words[:2] == ["$", "{"] and words[2:3] in (["env"], ["file"], ["secret"])
 
 
 def _misspelt(tokens: list[Token], at: int) -> Slip | None:

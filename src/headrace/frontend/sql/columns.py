@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from headrace.frontend.sql import types
 from headrace.frontend.sql.cursor import Cursor, SqlFault
 from headrace.frontend.sql.intervals import read_interval, whole_duration
 from headrace.frontend.sql.statements import Column, Fragment, Name, WatermarkFor
 from headrace.frontend.sql.tokens import Token
-from headrace.frontend.sql.types import read_type
 from headrace.spans import Diagnostic
 from headrace.spec import unknown
 
@@ -17,7 +17,7 @@ _DELAY = "write `WATERMARK FOR at AS at - INTERVAL '5 seconds'`"
 # What can follow a type elsewhere, and what is meant by it here.
 _NOT_HERE = {
     "PRIMARY": "a table that keeps one row a key says `mode = 'upsert', key = '…'` in WITH",
-    "UNIQUE": "nothing checks this; `deduplicate` in a step keeps the first of alike rows",
+    "UNIQUE": "nothing checks this; `deduplicate` in a view keeps the first of alike rows",
     "DEFAULT": "a value for NULL is `coalesce(column, …)` in the SELECT",
     "COMMENT": "write a comment as `-- …`",
     "METADATA": "say `include_metadata = 'true'` in WITH and name the column `_kafka_partition`, "
@@ -42,7 +42,7 @@ def read_columns(cursor: Cursor) -> tuple[tuple[Column, ...] | None, WatermarkFo
     opening = cursor.expect("(")
     table = _Table()
     before = len(cursor.faults)
-    cursor.items(opening, lambda: _item(cursor, table), "between columns")
+    cursor.items(lambda: _item(cursor, table), "between columns")
     if len(cursor.faults) > before:
         return tuple(table.columns), table.watermark
     if not table.columns and table.watermark is None:
@@ -60,12 +60,20 @@ def _item(cursor: Cursor, table: _Table) -> None:
             raise SqlFault(Diagnostic("SQL_SYNTAX", "a table has one watermark", place))
         table.watermark = watermark
         return
+    if cursor.looking("WATERMARK") and not _is_type(cursor.ahead()):
+        cursor.take()
+        raise cursor.expected(["FOR"], "after WATERMARK", _DELAY)
     _refuse(cursor, _TABLE_WIDE)
     column = _column(cursor)
     if any(other.name.text.lower() == column.name.text.lower() for other in table.columns):
         message = f"the column `{column.name}` stands here twice"
         raise SqlFault(Diagnostic("COLUMN_TWICE", message, column.name.span))
     table.columns.append(column)
+
+
+def _is_type(token: Token) -> bool:
+    """Whether a column may be declared with it, so that what stands before it is a name."""
+    return token.key in types.NAMES or token.key in ("AS", "GENERATED")
 
 
 def _refuse(cursor: Cursor, words: tuple[str, ...]) -> None:
@@ -90,7 +98,7 @@ def _column(cursor: Cursor) -> Column:
     elif cursor.looking(",") or cursor.looking(")"):
         raise cursor.expected([], f"the type of {of}", _FORM)
     else:
-        type_ = read_type(cursor, of)
+        type_ = types.read_type(cursor, of)
     nullable = not cursor.accept("NOT", "NULL")
     generated = _generated(cursor, of) if cursor.looking("GENERATED") else None
     if cursor.accept("NOT", "NULL"):
@@ -98,7 +106,7 @@ def _column(cursor: Cursor) -> Column:
     cursor.accept("NULL")
     if cursor.token.key in _NOT_HERE:
         raise _not_here(cursor, cursor.token)
-    if not cursor.looking(",") and not cursor.looking(")"):
+    if not cursor.looking(",") and not cursor.looking(")") and not cursor.ended:
         more = ["NOT NULL", "STORED" if generated else "GENERATED ALWAYS AS"]
         raise cursor.expected([",", ")", *more], f"after {of}")
     return Column(name, type_, nullable, generated)

@@ -14,6 +14,10 @@ from headrace.spans import Diagnostic, Span
 from headrace.spec import nearest
 
 MAX_DEPTH = 40
+# The types whose parts stand in angle brackets; elsewhere these compare.
+_BEFORE_ANGLE = ("ARRAY", "MAP", "STRUCT", "ROW")
+# Words that no statement gives as a name without quotes: one was left out before them.
+_NO_NAMES = ("SELECT", "AS", "TO", "WITH", "FROM", "INTO", "VALUES", "(", ";")
 
 
 class SqlFault(Exception):
@@ -79,6 +83,12 @@ class Cursor:
             raise self.expected([key], where, hint)
         return self.take()
 
+    def expect_new_name(self, what: str, hint: str | None = None) -> Name:
+        """A name that is not a word of the statement itself."""
+        if self.token.key in _NO_NAMES:
+            raise self.expected([], f"the name of {what}", hint)
+        return self.expect_name(what, hint)
+
     def expect_name(self, what: str, hint: str | None = None) -> Name:
         if not self.at_name():
             if self.token.sort is Sort.TEXT:
@@ -104,8 +114,13 @@ class Cursor:
             depth += _depth(self.token)
             self.take()
 
-    def items(self, opening: Token, read: Callable[[], None], where: str) -> None:
-        """Reads what stands with commas between brackets, each after the faults of the last."""
+    def items(self, read: Callable[[], None], where: str) -> None:
+        """Reads what stands with commas between brackets, of which the first has just been read.
+
+        After a fault it goes on with the next item, however deep inside the last it was.
+        """
+        first = self.at
+        opening = self.tokens[first - 1]
         while not self.accept(")"):
             try:
                 if self.ended:
@@ -115,10 +130,24 @@ class Cursor:
                     self.expect(",", where)
             except SqlFault as fault:
                 self.faults.append(fault.diagnostic)
-                self.skip_to(",", ")")
+                self._skip_item(first)
                 if self.ended:
                     raise Reported from None
                 self.accept(",")
+
+    def _skip_item(self, first: int) -> None:
+        """Goes to the end of the item that is being read; the list of all begins at `first`."""
+        reached, self.at = self.at, first
+        depth = angles = 0
+        while not self.ended and (
+            self.at < reached or depth or angles or self.token.key not in (",", ")")
+        ):
+            depth += _depth(self.token)
+            if self.token.key == "<" and self.tokens[self.at - 1].key in _BEFORE_ANGLE:
+                angles += 1
+            elif self.token.key == ">" and angles:
+                angles -= 1
+            self.take()
 
     # Parts of the text.
 
@@ -152,8 +181,16 @@ class Cursor:
         quoted = [f"`{word}`" for word in words]
         what = " or ".join([part for part in (", ".join(quoted[:-1]), *quoted[-1:]) if part])
         found = "the end of the statement" if token.key == ";" else str(token)
+        if token.sort is Sort.TEXT and self._creates_secret():
+            found = "a text"  # which may be the secret
         message = f"expected {' '.join(part for part in (what, where) if part)}, found {found}"
         return self.fault(message, hint=self.misspelt(words) or self._open_text() or hint)
+
+    def _creates_secret(self) -> bool:
+        """Whether the statement here is CREATE SECRET."""
+        before = [token.key for token in self.tokens[: self.at]]
+        begin = len(before) - before[::-1].index(";") if ";" in before else 0
+        return before[begin : begin + 1] == ["CREATE"] and "SECRET" in before[begin : begin + 4]
 
     def fault(
         self,

@@ -23,9 +23,9 @@ def read_fields(cursor: Cursor, depth: int = 0) -> dict[str, Field]:
     """The options in brackets, of which the first is here."""
     if depth > MAX_DEPTH:
         raise cursor.fault("this is nested too deeply")
-    opening = cursor.expect("(", hint=_FORM)
+    cursor.expect("(", hint=_FORM)
     fields: dict[str, Field] = {}
-    cursor.items(opening, lambda: _field(cursor, fields, depth), "between options")
+    cursor.items(lambda: _field(cursor, fields, depth), "between options")
     return fields
 
 

@@ -113,16 +113,16 @@ class _Parser:
         statement: Statement | None = None
         try:
             statement = self._statement(first)
+            whole = len(cursor.faults) == before
             self._expect_end()
-        except SqlFault as fault:
-            cursor.faults.append(fault.diagnostic)
+        except (SqlFault, Reported) as fault:
+            whole = False
+            if isinstance(fault, SqlFault):
+                cursor.faults.append(fault.diagnostic)
             self._go_on(first)
-        except Reported:
-            self._go_on(first)
-        if len(cursor.faults) > before:
-            statement = self._broken(first)
-        if statement is not None:
-            self.statements.append(statement)
+        kept = statement if whole else self._broken(first)
+        if kept is not None:
+            self.statements.append(kept)
 
     def _statement(self, first: int) -> Statement:
         token = self.cursor.token
@@ -157,16 +157,20 @@ class _Parser:
         return fragment.sql, fragment.span
 
     def _expect_end(self) -> None:
+        """A semicolon; where the next line begins a statement, only that is missing."""
         cursor = self.cursor
         if cursor.ended:
             cursor.accept(";")
-            return
+        elif cursor.token.key in (*_READ, *_QUERIES) and self._first_on_line(cursor.at):
+            self._miss_semicolon()
+        else:
+            hint = "remove it, or end the statement: `;`"
+            raise cursor.expected([], "the end of the statement", hint)
+
+    def _miss_semicolon(self) -> None:
         hint = "one statement ends with `;` before the next begins"
-        starts = cursor.token.key in (*_READ, *_QUERIES) and self._first_on_line(cursor.at)
-        message = "expected the end of the statement, found " + str(cursor.token)
-        if cursor.token.sort is Sort.OPEN:
-            raise cursor.not_closed(cursor.token)
-        raise cursor.fault(message, hint=hint if starts else "remove it, or end the statement: `;`")
+        message = f"a `;` is missing before {self.cursor.token}"
+        self.cursor.faults.append(self.cursor.fault(message, hint=hint).diagnostic)
 
     def _go_on(self, first: int) -> None:
         """Past the next semicolon; a line that begins with CREATE is a new statement, too."""
@@ -211,7 +215,7 @@ class _Parser:
         """A SELECT up to the end of the statement, or to the END of a block."""
         cursor = self.cursor
         if cursor.token.key not in _QUERIES:
-            raise cursor.expected(["SELECT"])
+            raise cursor.expected(["SELECT"], hint="write a query here: `SELECT … FROM table`")
         first = cursor.at
         opened: list[Token] = []
         cases = 0
@@ -220,15 +224,11 @@ class _Parser:
             if token.sort is Sort.OPEN:
                 raise cursor.not_closed(token)
             if cursor.at > first and self._begins_another():
-                if opened:
-                    raise cursor.not_closed(opened[-1])
-                hint = "one statement ends with `;` before the next begins"
-                raise cursor.fault(f"a `;` is missing before {token}", hint=hint)
-            cases += token.key == "CASE"
-            if token.key == "END" and cursor.tokens[cursor.at - 1].key not in (".", "AS"):
-                if self.in_block and not cases and cursor.ahead().key in (";", ""):
-                    break
-                cases = max(cases - 1, 0)
+                break
+            ends = token.key == "END" and cursor.tokens[cursor.at - 1].key not in (".", "AS")
+            if ends and self.in_block and not cases and cursor.ahead().key in (";", ""):
+                break
+            cases = max(cases + (token.key == "CASE") - ends, 0)
             self._match(token, opened)
             cursor.take()
         if opened:
@@ -266,7 +266,7 @@ class _Parser:
         if if_not_exists:
             cursor.expect("NOT", "after IF", "write IF NOT EXISTS")
             cursor.expect("EXISTS", "after IF NOT", "write IF NOT EXISTS")
-        name = cursor.expect_name(f"the {kind}", _CREATES[kind][1])
+        name = cursor.expect_new_name(f"the {kind}", _CREATES[kind][1])
         self.head = head = _Head(kind, name, or_replace, if_not_exists)
         if or_replace and if_not_exists:
             message = "OR REPLACE and IF NOT EXISTS say the opposite of each other"
@@ -297,7 +297,8 @@ class _Parser:
         if cursor.accept("FROM"):
             cursor.expect("ENV", "after FROM", _CREATES[Kind.SECRET][1])
             if cursor.token.sort is not Sort.TEXT:
-                raise cursor.expected([], "an environment variable, in quotes")
+                hint = f"write `CREATE SECRET {head.name} FROM ENV 'VARIABLE'`"
+                raise cursor.expected([], "an environment variable, in quotes", hint)
             variable = value(cursor.take())[0]
         else:
             if not cursor.accept("AS"):
@@ -392,7 +393,8 @@ class _Parser:
         cursor.expect("INTO", "after INSERT", "write `INSERT INTO table SELECT …`")
         if cursor.looking("TABLE") and cursor.ahead().key not in (*_QUERIES, ""):
             cursor.take()
-        table = cursor.expect_name("the table to write to", "write `INSERT INTO table SELECT …`")
+        hint = "write `INSERT INTO table SELECT …`"
+        table = cursor.expect_new_name("the table to write to", hint)
         columns = self._named_columns() if self._at_columns() else ()
         query = self._query()
         return Insert(*self._whole(first), table, columns, query)

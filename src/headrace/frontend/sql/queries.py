@@ -79,8 +79,10 @@ class Queries:
         key = fragment.span, fragment.sql
         if key not in self._selected:
             made, faults = dialect.translate(fragment, self._times)
-            query, _ = Query.parse(made.sql, made.span)
-            self._selected[key] = Selected(made, query, tuple(faults))
+            query, wrong = Query.parse(made.sql, made.span)
+            # What could not be translated cannot be read either; one of both is enough.
+            unread = wrong if query is None and not faults else []
+            self._selected[key] = Selected(made, query, (*faults, *unread))
         return self._selected[key]
 
     def output(self, selected: Selected) -> tuple[str, ...] | None:

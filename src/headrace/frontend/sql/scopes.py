@@ -157,8 +157,10 @@ class Scopes:
     def tables_at(self, at: int) -> list[str]:
         """The tables that the SELECT around a word reads."""
         select = self.selects[at]
-        sources = select.sources.values() if select else ()
-        return [source for source in sources if isinstance(source, str)]
+        if select is None:
+            return []
+        names = [each for each in select.sources.values() if isinstance(each, str)]
+        return [each for each in names if select.outer.find(each) is None]
 
 
 def _innermost(frame: Frame) -> Select | None:

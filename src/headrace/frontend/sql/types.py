@@ -162,4 +162,4 @@ def _field(cursor: Cursor, of: str, depth: int) -> str:
         raise cursor.expected([], f"the name of a field in {of}", _FORMS["STRUCT"])
     field = name(cursor.take())
     cursor.accept(":")
-    return f"{quote(field)} {read_type(cursor, of, depth + 1)}"
+    return f"{quote(field)} {read_type(cursor, f'the field `{field}`', depth + 1)}"

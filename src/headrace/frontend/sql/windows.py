@@ -109,7 +109,9 @@ def _time(editor: Editor, at: int) -> str:
         message = f"`{token.text}` may be of {' or '.join(f'`{each}`' for each in found)}"
         raise editor.cursor.fault(message, token, f"name the time: {form}", code="BAD_WINDOW")
     tables = editor.scopes.tables_at(at)
-    what = f"`{tables[0]}` has no watermark" if len(tables) == 1 else "nothing has a watermark"
-    message = f"`{token.text}` needs a column of times, and {what}"
-    hint = f"add `WATERMARK FOR column` to the columns of the table, or name the time: {form}"
+    what, hint = "what it reads passes none on", "select the column of the watermark there, too"
+    if tables:
+        what = f"{' and '.join(f'`{each}`' for each in tables)} has no watermark"
+        hint = "add `WATERMARK FOR column` to the columns of the table"
+    message, hint = f"`{token.text}` needs a time, and {what}", f"{hint}; or name the time: {form}"
     raise editor.cursor.fault(message, token, hint, code="NO_WATERMARK")

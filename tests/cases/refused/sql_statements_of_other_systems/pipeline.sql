@@ -1,0 +1,12 @@
+CREATE STREAM orders ( id BIGINT ) WITH ( kafka_topic = 'orders' );
+CREATE SINK out FROM orders WITH ( connector = 'kafka' );
+CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM orders;
+CREATE TEMPORARY VIEW small AS SELECT 1;
+CREATE FUNCTION double(x INT) RETURNS INT AS 'x * 2';
+CREATE TOPIC orders;
+ALTER TABLE orders ADD COLUMN x INT;
+UPDATE orders SET x = 1;
+DELETE FROM orders;
+MERGE INTO orders USING changes ON orders.id = changes.id;
+EXECUTE STATEMENT SET BEGIN;
+USE shop;

@@ -1,0 +1,9 @@
+SHOW TABLE;
+SHOW CREATE;
+DESCRIBE;
+EXPLAIN CREATE TABLE t WITH ( connector = 'kafka' );
+START orders;
+STOP PIPELINE;
+DROP orders;
+DROP PIPELINE orders PRUGE;
+SET scan all;
