@@ -158,7 +158,7 @@ class Checker:
 def everything_of(name: Name) -> CreatePipeline:
     """All rows of a table or a view, to look at them."""
     text = f"SELECT * FROM {quote(name.text)}"
-    return preview(Select(text, name.span, Fragment(text, name.span)), name.text)
+    return preview(Select(text, name.span, Fragment(text, name.span)))
 
 
 def _stands_in(fault: Diagnostic, made: Named, kept: Kept) -> bool:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ class Launched:
             hint = f"it was ended from outside, so START it again; {log}"
             return PipelineEnded(self.pipeline, name, f"its process got {name}", hint)
         said = [line for line in self._lines() if line.strip() and not line.startswith("{")]
-        for line, following in zip(said, [*said[1:], ""], strict=True):
+        for line, following in pairwise([*said, ""]):
             error, told = _ERROR.fullmatch(line), _HINT.fullmatch(following)
             if error is not None:
                 cure = told["hint"] if told else log
