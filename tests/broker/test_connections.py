@@ -9,16 +9,20 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
 from headrace.admin import groups
 from headrace.admin.client import Cluster
 from headrace.shell import connections, kafka_checks, sockets
-from headrace.shell.connections import Report
+from headrace.shell.connections import Failed, Report
 from headrace.shell.known import Connection
 from headrace.testing.fixtures import TopicMaker
 from headrace.testing.postgres import Database
@@ -153,6 +157,57 @@ def test_a_server_that_is_not_there_is_told_apart_from_one_that_is_mute(
     half = report("kafka", bootstrap_server=f"127.0.0.1:{port},{cluster.bootstrap}")
     assert half.ok
     assert "refused" in half.steps[1].detail
+
+
+class Unhelpful:
+    """The admin client of a cluster that sends clients elsewhere, and allows them little."""
+
+    def __init__(self, admin: Any, host: str, port: int, allowed: list[AclOperation]) -> None:
+        self._admin = admin
+        self._node = SimpleNamespace(id=1, host=host, port=port, rack=None)
+        self._allowed = allowed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._admin, name)
+
+    def describe_cluster(self, **_settings: Any) -> Future[Any]:
+        return _done(SimpleNamespace(nodes=[self._node]))
+
+    def describe_topics(self, topics: Any, **settings: Any) -> dict[str, Future[Any]]:
+        found = self._admin.describe_topics(topics, **settings)
+        if not settings.get("include_authorized_operations"):
+            return dict(found)
+        told = SimpleNamespace(authorized_operations=self._allowed)
+        return {name: _done(told) for name in found}
+
+
+def _done(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+def test_brokers_that_send_us_elsewhere_and_forbid_what_is_needed(
+    cluster: Cluster, topic: TopicMaker
+) -> None:
+    options = {"bootstrap_server": cluster.bootstrap, "topic": topic("orders")}
+    with listening() as closed:
+        pass
+    for role, allowed, said in (
+        ("source", [AclOperation.DESCRIBE, AclOperation.WRITE], "may not be read"),
+        ("sink", [AclOperation.DESCRIBE, AclOperation.READ], "may not be written"),
+    ):
+        test = kafka_checks._Kafka(Connection("c", "kafka", {**options, "type": role}))
+        admin: Any = Unhelpful(cluster.admin, "127.0.0.1", closed, allowed)
+        test._connected = replace(cluster, admin=admin)
+        with pytest.raises(Failed, match=f"come to 127.0.0.1:{closed}") as elsewhere:
+            test.brokers()
+        assert "advertised.listeners" in (elsewhere.value.cure or "")
+        with pytest.raises(Failed, match=said):
+            test.permission()
+    either = kafka_checks._Kafka(Connection("c", "kafka", options))
+    either._connected = test._connected
+    assert either.permission() == "may read"
 
 
 # TLS

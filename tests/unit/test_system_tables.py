@@ -94,8 +94,8 @@ def test_tables_views_and_secrets(project: Project, monkeypatch: pytest.MonkeyPa
 def test_pipelines_that_ran_and_those_that_only_were_made(project: Project) -> None:
     sql = "SELECT name, state, mode, origin, sources, sinks, records FROM system.pipelines"
     assert rows(sql, project) == [
-        ("first", "created", None, "catalog", "named", "screen", None),
-        ("second", "created", None, "catalog", "orders, named", "screen", None),
+        ("first", "created", "stream", "catalog", "named", "screen", None),
+        ("second", "created", "stream", "catalog", "orders, named", "screen", None),
     ]
     for name, file, ended in (("first", "catalog:first", "stopped"), ("old", "old.yaml", "failed")):
         folder = project.ensure(project.state(name))
@@ -107,7 +107,7 @@ def test_pipelines_that_ran_and_those_that_only_were_made(project: Project) -> N
     assert rows(sql, project) == [
         ("first", "paused", "stream", "catalog", 7, 1),
         ("old", "failed", "stream", "old.yaml", 7, 1),
-        ("second", "paused", None, "catalog", None, None),
+        ("second", "paused", "stream", "catalog", None, None),
     ]
 
 

@@ -17,6 +17,7 @@ from headrace.admin import offsets as partition_offsets
 from headrace.admin.client import Cluster
 from headrace.catalog import Catalog, Entry
 from headrace.errors import HeadraceError, UnknownGroup, UnknownTopicOrPartition
+from headrace.frontend.options import PIPELINE
 from headrace.frontend.sql.statements import CreatePipeline, CreateTable
 from headrace.model.query import Query
 from headrace.project import Project
@@ -167,11 +168,11 @@ def _pipelines(context: _Context) -> Iterator[Row]:
     for name in sorted({*reported, *made}):
         report, entry = reported.get(name), made.get(name)
         yield {
+            **(_made(context.known.pipelines[name]) if entry else {}),
             **(_ran(report) if report else {}),
             "name": name,
             "state": _state(report, entry),
             "origin": "catalog" if entry else report and report.file,
-            **(_ends(context.known.pipelines[name]) if entry else {}),
             "changed": _time(entry.changed) if entry else None,
         }
 
@@ -193,15 +194,20 @@ def _state(report: status.PipelineReport | None, entry: Entry | None) -> str:
     return report.state if report else "created"
 
 
-def _ends(pipeline: CreatePipeline) -> Row:
-    """What it reads and writes, by the names in its statement."""
+def _made(pipeline: CreatePipeline) -> Row:
+    """What its statement says by itself."""
     queries = [pipeline.query] if pipeline.query else [each.query for each in pipeline.inserts]
     read = [Query.parse(each.sql, each.span)[0] for each in queries]
     sources = dict.fromkeys(table for query in read if query for table in query.tables)
     named = pipeline.options.get("sink")
     sinks = [each.table.text for each in pipeline.inserts]
     sinks += [part.strip() for part in named.node.text.split(",")] if named else []
-    return {"sources": ", ".join(sources), "sinks": ", ".join(dict.fromkeys(sinks)) or None}
+    mode = pipeline.options.get("mode")
+    return {
+        "mode": mode.node.text if mode else PIPELINE.option("mode").default,
+        "sources": ", ".join(sources),
+        "sinks": ", ".join(dict.fromkeys(sinks)) or None,
+    }
 
 
 def _changed(context: _Context, name: str) -> datetime.datetime | None:
