@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -11,15 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.broker.folder import Folder
 
 from headrace.cluster.dev import DevCluster
 from headrace.cluster.guard import guarded
@@ -28,60 +26,6 @@ from headrace.errors import DiskFull
 from headrace.project import Project
 
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A user's folder, and the commands run in it."""
-
-    path: Path
-
-    def headrace(self, *arguments: object, **environment: str) -> Answer:
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.path,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=150,
-            check=False,
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
-
-    @staticmethod
-    def command(*arguments: object) -> list[str]:
-        return [sys.executable, "-m", "headrace.cli.main", *map(str, arguments)]
-
-    def up(self, *arguments: object) -> str:
-        """Start the cluster on free ports; its address."""
-        answer = self.headrace("dev", "up", "--port", 0, *arguments)
-        assert answer.code == 0, answer.err
-        return answer.out.strip()
-
-    def status(self) -> Any:
-        return self.headrace("dev", "status", "-o", "json").value
-
-    @property
-    def processes(self) -> list[int]:
-        """Every process whose command line names this folder, whatever the pid files say."""
-        listed = subprocess.run(
-            ["ps", "-eww", "-o", "pid=,command="], capture_output=True, text=True, check=True
-        )
-        lines = [line.split(None, 1) for line in listed.stdout.splitlines()]
-        mark = f"{self.path}/.headrace/"
-        return [int(pid) for pid, command in lines if mark in command]
 
 
 @pytest.fixture

@@ -33,6 +33,11 @@ COMMAND = [sys.executable, "-m", "headrace.cli.main"]
         "groups describe",
         "groups reset",
         "groups delete",
+        "schemas",
+        "schemas show",
+        "schemas register",
+        "schemas check",
+        "schemas delete",
         "produce",
         "consume",
     ],
@@ -90,3 +95,14 @@ def test_checking_a_pipeline_loads_no_kafka_client() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 2
+
+
+def test_help_loads_neither_spark_nor_the_client_of_registries() -> None:
+    program = (
+        "import sys; from headrace.cli.main import _run; code = _run(['--help'])\n"
+        "heavy = {'pyspark', 'httpx2', 'authlib', 'confluent_kafka.schema_registry'}\n"
+        "sys.exit(99 if heavy & sys.modules.keys() else code)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0

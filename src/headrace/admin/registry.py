@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headrace.admin.registry_differences import BrokenSchema, Difference, differences, outline
 from headrace.admin.registry_schemas import Reference, Schema, SchemaType
 from headrace.errors import (
+    HeadraceError,
     InvalidSchema,
     LevelNotKept,
     RegistryRefused,
@@ -361,5 +362,9 @@ def _side_by_side(work: Callable[[str], T], names: list[str]) -> list[T]:
 
 
 def _nearest(registry: Registry, subject: str) -> str | None:
-    near = get_close_matches(subject, subjects(registry), n=1)
+    try:
+        near = get_close_matches(subject, subjects(registry), n=1)
+    except HeadraceError:
+        # Who may not list subjects is told that this one is missing, and no more.
+        return None
     return f"did you mean `{near[0]}`?" if near else None
