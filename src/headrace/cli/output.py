@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -79,7 +80,7 @@ def is_numeric(values: Iterable[Any]) -> bool:
     """Whether a column holds numbers and nothing else, save for what is not known."""
     known = [value for value in values if value is not None]
     return bool(known) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in known
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known
     )
 
 
