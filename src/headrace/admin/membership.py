@@ -19,6 +19,7 @@ import contextlib
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -86,6 +87,10 @@ _PASSING = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    # Whether a topic is gone for good is for the caller to find out.
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
     *_UNSETTLED,
     KafkaError.UNKNOWN_MEMBER_ID,
 }
@@ -322,9 +327,10 @@ class Membership:
 
 def strangers(cluster: Cluster, group: str) -> list[str]:
     """The members of a group that are no pipelines, by their own names; empty if unknown."""
-    # Not by describing the group, for which an admin client needs a coordinator that it may lose.
+    # Not by the newer request, for which an admin client needs a coordinator that it may lose.
     try:
-        found = cluster.admin.list_groups(group, timeout=ASK_SECONDS)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            found = cluster.admin.list_groups(group, timeout=ASK_SECONDS)
     except KafkaException:
         return []
     clients = {str(member.client_id) for each in found for member in each.members}

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
-from headrace.admin.membership import Held, Membership
+from headrace.admin.membership import Held, Membership, strangers
 from headrace.model.offsets import Range, at_most
 from headrace.plan.stages import Plan
 from headrace.runtime import failures, range_writing
@@ -32,7 +33,7 @@ from headrace.runtime.sharing_positions import Key, SharedPositions
 from headrace.runtime.state import PipelineState
 from headrace.sinks.writer import Batch
 from headrace.sources.kafka import KafkaSource
-from headrace.sources.kafka_offsets import place
+from headrace.sources.kafka_offsets import Extent, place
 from headrace.sources.kafka_settings import DEFAULT_BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ class SharedRun:
         self._clusters = clusters
         self._tell = listener
         self._once = once
-        self._positions = SharedPositions(source, clusters, self._warn)
+        self._positions = SharedPositions(source, self._look, self._warn)
         self._topics = _Topics(source, clusters)
         self._stop = threading.Event()
         self._number = 0
         self._unreported: list[BatchDone] = []
+        self._told: Shared | None = None
         self._goals: dict[Key, int] = {}
         self._began = self._waiting_since = time.monotonic()
 
@@ -83,20 +85,36 @@ class SharedRun:
         self._began = time.monotonic()
         with ExitStack() as membership:
             member: Membership | None = None
+            progressed = False
             while not self._stop.is_set():
                 patience.begin()
-                before = self._number
                 try:
                     if member is None or member.ended:
-                        membership.close()
-                        member = membership.enter_context(self._member())
+                        member = self._begin(membership)
                     if self._round(member):
                         return
+                    progressed = True
                 except Exception as error:
                     failure = failures.translate(error, f"running {self._plan.pipeline.name}")
-                    if not patience.failed(failure, self._number > before):
+                    if not patience.failed(failure, progressed):
                         break
+                    progressed = False
             self._tell(Stopping())
+
+    def _begin(self, stack: ExitStack) -> Membership:
+        """Once a run, and again after a membership that has ended."""
+        stack.close()
+        member = stack.enter_context(self._member())
+        self._positions.begin(member, self._source.partitions(self._clusters))
+        for client in strangers(self._clusters.at(self._source.bootstrap), self._source.group):
+            self._warn(
+                f"group {self._source.group} has the member {client}, which is no pipeline: the "
+                "records of its partitions do not come here"
+            )
+        return member
+
+    def _look(self, keys: Iterable[Key]) -> Extent:
+        return Extent.of(self._clusters.at(self._source.bootstrap), keys)
 
     def _member(self) -> Membership:
         settings = {setting.name: setting.value for setting in self._source.membership}
@@ -106,7 +124,6 @@ class SharedRun:
     def _round(self, member: Membership) -> bool:
         """All steps once; whether there is nothing left to do."""
         began = time.monotonic()
-        self._positions.begin(member)
         member.subscribe(self._topics.now())
         with member.holding() as held:
             self._follow(member, held)  # 1
@@ -116,7 +133,7 @@ class SharedRun:
             full = part.records >= self._most or self._waited_enough(found)
             if part.records and full:
                 self._read(member, held, part, found.records - part.records)  # 3, 4
-        if self._once and self._finished(member):
+        if self._once and self._finished():
             return True
         self._pause(began, more=full and found.records > part.records)
         return False
@@ -124,9 +141,12 @@ class SharedRun:
     # 1
 
     def _follow(self, member: Membership, held: Held) -> None:
-        if self._positions.follow(member, held):
+        self._positions.follow(member, held)
+        now = Shared(self._source.group, tuple(sorted(self._positions.stands)))
+        if member.assigned and now != self._told:
+            self._told = now
             self._shown.holds(self._positions.stands)
-            self._tell(Shared(self._source.group, tuple(sorted(self._positions.stands))))
+            self._tell(now)
 
     # 2
 
@@ -177,6 +197,7 @@ class SharedRun:
         # From here on the run stands there: if it cannot be committed now, it is before the next.
         self._positions.move(part.end)
         self._store(member, held)
+        reach("share.committed")
 
     def _store(self, member: Membership, held: Held) -> None:
         lost = self._positions.store(member, held)
@@ -187,18 +208,17 @@ class SharedRun:
                 "who has them now writes its records again"
             )
         self._shown.holds(self._positions.stands)
-        reach("share.committed")
         while self._unreported:
             self._tell(self._unreported.pop(0))
 
     # Between the rounds
 
-    def _finished(self, member: Membership) -> bool:
+    def _finished(self) -> bool:
         """With `once`: whether all is read that was there."""
         stands = self._positions.stands
         if not stands:
             return time.monotonic() - self._began > ONCE_SECONDS and self._nothing_came()
-        return member.assigned and all(at >= self._goals.get(key, at) for key, at in stands.items())
+        return all(at >= self._goals.get(key, at) for key, at in stands.items())
 
     def _nothing_came(self) -> bool:
         self._warn(f"group {self._source.group} has given no partition to this run")
@@ -217,20 +237,19 @@ class SharedRun:
 
 
 class _Topics:
-    """The topics of a source, looked for again from time to time where it goes by a pattern."""
+    """The topics of a source that there are, looked for again from time to time."""
 
     def __init__(self, source: KafkaSource, clusters: Clusters) -> None:
         self._source = source
         self._clusters = clusters
+        settings = {setting.name: setting.value for setting in source.membership}
+        self._seconds = int(settings["topic.metadata.refresh.interval.ms"]) / 1000
         self._known: tuple[str, ...] = ()
         self._looked_at: float | None = None
 
     def now(self) -> tuple[str, ...]:
-        if self._source.subscription.pattern is None:
-            return self._source.topics
-        settings = {setting.name: setting.value for setting in self._source.membership}
-        seconds = int(settings["topic.metadata.refresh.interval.ms"]) / 1000
-        if self._looked_at is None or time.monotonic() - self._looked_at > seconds:
+        """Raises when a topic that the source names is gone."""
+        if self._looked_at is None or time.monotonic() - self._looked_at > self._seconds:
             found = self._source.partitions(self._clusters)
             self._known = tuple(sorted({topic for topic, _ in found}))
             self._looked_at = time.monotonic()

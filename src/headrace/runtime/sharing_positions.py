@@ -8,10 +8,10 @@ that has moved on meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
-from headrace.admin.client import Clusters
-from headrace.admin.membership import Committed, Held, Membership, strangers
+from headrace.admin.membership import Committed, Held
 from headrace.errors import NoOffsetForPartition
 from headrace.model.offsets import Offsets
 from headrace.model.pipeline import Mode
@@ -22,40 +22,47 @@ Key = tuple[str, int]
 Warn = Callable[[str], None]
 
 
-class SharedPositions:
-    """Of one run. `stands` is the next offset to read of each partition that it has now."""
+class Member(Protocol):
+    """What a `Membership` is for here: the positions of the group, read and written."""
 
-    def __init__(self, source: KafkaSource, clusters: Clusters, warn: Warn) -> None:
+    def still(self, held: Held) -> set[Key]: ...
+
+    def committed(self, partitions: Iterable[Key]) -> Mapping[Key, Committed]: ...
+
+    def commit(self, offsets: Offsets) -> bool: ...
+
+
+class SharedPositions:
+    """Of one run. `stands` is the next offset to read of each partition that it has now.
+
+    `look` tells what is in partitions now.
+    """
+
+    def __init__(
+        self, source: KafkaSource, look: Callable[[Iterable[Key]], Extent], warn: Warn
+    ) -> None:
         self._source = source
-        self._clusters = clusters
+        self._look = look
         self._warn = warn
         self._given: dict[Key, int] = {}
         self._stored: dict[Key, int] = {}
         self.stands: dict[Key, int] = {}
-        self._existing: frozenset[Key] | None = None
+        self._existing: frozenset[Key] = frozenset()
         self._first_start = False
 
-    def begin(self, member: Membership) -> None:
-        """Once, before the group is joined: whether anybody of it was here before.
+    def begin(self, member: Member, existing: Iterable[Key]) -> None:
+        """Before the group is joined: which partitions there are, and whether it stands in any.
 
-        Partitions that come later are read from their beginning, and so are those that others of
-        the group have left without a position: only where all begin does `auto_offset_reset` count.
+        One that comes later is read from its beginning, and so is one that others of the group have
+        left without a position: only where all begin does `auto_offset_reset` count.
         """
-        if self._existing is not None:
-            return
-        existing = frozenset(self._source.partitions(self._clusters))
-        self._first_start = not member.committed(existing)
-        self._existing = existing
-        for client in strangers(self._clusters.at(self._source.bootstrap), self._source.group):
-            self._warn(
-                f"group {self._source.group} has the member {client}, which is no pipeline: the "
-                "records of its partitions do not come here"
-            )
+        self.forget([*self._given])
+        self._existing = frozenset(existing)
+        self._first_start = not member.committed(self._existing)
 
-    def follow(self, member: Membership, held: Held) -> bool:
-        """Take up what has come and forget what has gone; whether anything has."""
-        gone = [key for key, given in self._given.items() if held.get(key) != given]
-        self.forget(gone)
+    def follow(self, member: Member, held: Held) -> None:
+        """Take up what has come, and forget what has gone."""
+        self.forget([key for key, given in self._given.items() if held.get(key) != given])
         new = [key for key in held if key not in self._given]
         known = member.committed(new)
         self._tell_moved(known)
@@ -67,13 +74,12 @@ class SharedPositions:
         self.stands.update(found)
         self._stored.update(found)
         self._given.update((key, held[key]) for key in found)
-        return bool(gone or found)
 
     def move(self, offsets: Offsets) -> None:
         """All before these is written; `store` is to follow."""
         self.stands.update(offsets)
 
-    def store(self, member: Membership, held: Held) -> list[Key]:
+    def store(self, member: Member, held: Held) -> list[Key]:
         """Commit what has moved; the partitions that were taken back before that could be done."""
         still = member.still(held)
         moved = {key: at for key, at in self.stands.items() if at != self._stored[key]}
@@ -93,26 +99,26 @@ class SharedPositions:
 
     def extent(self) -> Extent:
         """What is in the partitions of this run now."""
-        return Extent.of(self._clusters.at(self._source.bootstrap), self.stands)
+        return self._look(self.stands)
 
     def _fresh(self, keys: list[Key]) -> Offsets:
         """Where partitions begin that the group has no position in."""
         if not keys:
             return {}
         first = self._source.first(Mode.STREAM).value
-        existing = self._existing or frozenset()
-        if first == "none" and existing.intersection(keys):
-            named = ", ".join(place(key) for key in sorted(existing.intersection(keys)))
+        old = self._existing.intersection(keys)
+        if first == "none" and old:
+            named = ", ".join(place(key) for key in sorted(old))
             raise NoOffsetForPartition(self._source.name, named)
-        extent = Extent.of(self._clusters.at(self._source.bootstrap), keys)
+        extent = self._look(keys)
         at_end = first == "latest" and self._first_start
         return {
-            key: extent.ends[key] if at_end and key in existing else extent.begins[key]
+            key: extent.ends[key] if at_end and key in old else extent.begins[key]
             for key in keys
             if key in extent.begins
         }
 
-    def _tell_moved(self, known: dict[Key, Committed]) -> None:
+    def _tell_moved(self, known: Mapping[Key, Committed]) -> None:
         others = sorted(key for key, each in known.items() if each.sharer is None)
         if others:
             named = ", ".join(f"{place(key)}@{known[key].offset}" for key in others)
