@@ -124,7 +124,9 @@ def _list(cursor: Cursor, name: str, depth: int) -> Node:
 
 
 def _is_options(cursor: Cursor) -> bool:
-    """Whether names stand in the brackets here, and not values."""
+    """Whether names stand in the brackets here, and not values; `()` is no option at all."""
+    if cursor.ahead().key == ")":
+        return True
     at = 2
     while cursor.ahead(at).key == ".":
         at += 2
