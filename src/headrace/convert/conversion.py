@@ -139,8 +139,8 @@ def _unread(draft: Draft, notation: Notation, path: Path) -> tuple[Diagnostic, .
     """In SQL a pipeline has only what it reads."""
     report = Report()
     for name in wiring.unread(draft) if notation is Notation.SQL else ():
-        how = "is read by no sink: it is in the file, and not in its pipeline"
-        report.differs(name, Span(str(path), 1, 1), how)
+        why = "is read by nothing, and in SQL a pipeline has only what it reads"
+        report.lost(name, Span(str(path), 1, 1), why, "remove it, or write it to a sink")
     return report.ordered
 
 

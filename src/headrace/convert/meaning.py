@@ -7,13 +7,14 @@ the name of the step before. Sources and steps that nothing reads do not count.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from headrace.convert import wiring
 from headrace.convert.draft import Draft, Part, Plain, Values, sink_options, source_options
 from headrace.frontend.options import PIPELINE, STEP
 from headrace.frontend.sql.tokens import Sort, tokenize
-from headrace.model.schema import Schema
+from headrace.model.schema import Column, Schema
 from headrace.spans import Field, Node, Span
 from headrace.spec import Option, Spec, Type
 
@@ -36,6 +37,12 @@ def core(sql: str) -> str:
     """A SELECT without comments and semicolons around it."""
     words = [token for token in tokenize(sql) if token.sort is not Sort.END and token.key != ";"]
     return sql[words[0].start : words[-1].end] if words else ""
+
+
+def columns(schema: str) -> tuple[Column, ...]:
+    """The columns of a schema; names inside of types without quotes that they do not need."""
+    found = Schema.parse(schema).columns
+    return tuple(replace(each, type=re.sub(r"`(\w+)`", r"\1", each.type)) for each in found)
 
 
 def _read(parts: tuple[Part, ...], unread: set[str]) -> list[Part]:
@@ -68,7 +75,7 @@ def _value(option: Option, each: Plain) -> Plain:
     if option.type is Type.MAPPINGS and isinstance(each, list):
         return [_values(option.fields, item) for item in each]
     if option.name == "schema":
-        return Schema.parse(each)
+        return columns(each)
     return each
 
 

@@ -19,10 +19,11 @@ from headrace.model.schema import Column, Schema, quote
 
 _TAB = "    "
 _WIDTH = 88
-_FEW, _SHORT = 3, 60  # options that stand in one line
+_FEW, _SHORT = 3, 68  # options that stand in one line
 # Words that would be taken for something else where a name is expected.
 _WORDS = {
-    *("all", "begin", "end", "from", "insert", "into", "select", "set", "table", "values", "with"),
+    *("all", "as", "begin", "end", "exists", "from", "if", "insert", "into", "not", "or"),
+    *("overwrite", "select", "set", "table", "to", "values", "with"),
 }
 _OPTION = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -32,7 +33,8 @@ def write(draft: Draft) -> str:
     whole = wiring.explicit(draft)
     taken = {part.name.lower() for part in (*whole.sources, *whole.steps)}
     sinks = {part.name: _free(part.name, "sink", taken) for part in whole.sinks}
-    pipeline = _free(whole.name, "pipeline", taken)
+    # A name can be a reference in an option only.
+    pipeline = _free("pipeline" if "${" in whole.name else whole.name, "pipeline", taken)
     statements = [
         *(_source(part) for part in whole.sources),
         *(_view(part) for part in whole.steps),
@@ -94,8 +96,7 @@ def _pipeline(draft: Draft, name: str, sinks: Mapping[str, str]) -> str:
         for sink in draft.sinks
     ]
     if not inserts:
-        rows = (*draft.sources, *draft.steps)[-1].name
-        return f"{head}\nSELECT * FROM {_name(rows)};"
+        return f"{head}\nSELECT * FROM {_name(wiring.output(draft))};"
     if len(inserts) == 1:
         return f"{head}\n{inserts[0]};"
     return f"{head} BEGIN\n" + "".join(f"{_TAB}{each};\n" for each in inserts) + "END;"
@@ -182,20 +183,20 @@ def _with(values: Values, remarks: Mapping[str, Remark]) -> str:
     lines: list[str] = []
     for number, (name, each) in enumerate(values.items(), start=1):
         remark = remarks.get("connector_type" if name == "connector" else name, Remark())
-        lines += [f"-- {line}" for line in remark.above]
+        lines += [f"{_TAB}-- {line}" for line in remark.above]
         comma = "," if number < len(values) else ""
         beside = f"  -- {remark.beside}" if remark.beside else ""
-        lines += f"{_option(name, each)}{comma}{beside}".split("\n")
-    return "WITH (\n" + "\n".join(f"{_TAB}{line}" for line in lines) + "\n)"
+        lines.append(f"{_option(name, each, _TAB)}{comma}{beside}")
+    return "WITH (\n" + "\n".join(lines) + "\n)"
 
 
-def _option(name: str, each: Plain) -> str:
+def _option(name: str, each: Plain, lead: str) -> str:
     """One option; a mapping that is too long for a line has one for each of its own."""
-    line = f"{_option_name(name)} = {_value(each)}"
+    line = f"{lead}{_option_name(name)} = {_value(each)}"
     if len(line) <= _WIDTH or not isinstance(each, dict):
         return line
-    inside = _lines([_option(key, value) for key, value in each.items()])
-    return f"{_option_name(name)} = (\n{indent(inside, _TAB)}\n)"
+    inside = _lines([_option(key, value, lead + _TAB) for key, value in each.items()])
+    return f"{lead}{_option_name(name)} = (\n{inside}\n{lead})"
 
 
 def _option_name(name: str) -> str:
@@ -209,10 +210,9 @@ def _value(each: Plain) -> str:
         return str(each)
     if isinstance(each, dict):
         return _options(each)
-    if isinstance(each, list) and all(isinstance(item, str) and "," not in item for item in each):
-        return _text(", ".join(each))
     if isinstance(each, list):
-        return "[" + ", ".join(_value(item) for item in each) + "]"
+        inside = ", ".join(_value(item) for item in each)
+        return f"[{inside}]" if isinstance(each[0], dict) else f"({inside})"
     return _text(str(each))
 
 

@@ -40,12 +40,17 @@ def unread(draft: Draft) -> list[str]:
     whole = explicit(draft)
     wanted = {str(sink.values["from"]).lower() for sink in whole.sinks}
     if not whole.sinks:
-        wanted = {(_last(whole) or "").lower()}
+        wanted = {output(whole).lower()}
     for step in reversed(whole.steps):
         if step.name.lower() in wanted:
             wanted |= {name.lower() for name in reads(step)}
     names = [part.name for part in (*whole.sources, *whole.steps)]
     return [name for name in names if name.lower() not in wanted]
+
+
+def output(draft: Draft) -> str:
+    """The rows that a pipeline without sinks is about."""
+    return (*draft.sources, *draft.steps)[-1].name
 
 
 def reads(step: Part) -> list[str]:
