@@ -19,9 +19,12 @@ from headrace.spec import Expression
 
 HERE = Span("p.yaml", 1, 1)
 COLUMNS = "columns: {id: id, at: CAST(name AS TIMESTAMP), gross: amount * 1.2}\n"
+DOCUMENT = COLUMNS.replace("}", ", doc: parse_json(name)}")
 SOURCE = below("source", kafka() + COLUMNS)
-TIMED = below("source", kafka() + COLUMNS + "watermark: {column: at, delay: 5 minutes}\n")
-WINDOWS = steps("SELECT window(at, '1 hour') AS w, sum(gross) AS total FROM source GROUP BY 1")
+TIMED = below("source", kafka() + DOCUMENT + "watermark: {column: at, delay: 5 minutes}\n")
+WINDOWS = steps(
+    "SELECT window(at, '1 hour') AS w, sum(gross) AS total FROM source GROUP BY 1, doc:a.b"
+)
 
 
 def test_they_are_what_sql_and_sinks_see(tmp_path: Path) -> None:
@@ -90,6 +93,7 @@ def test_a_watermark_on_one_of_them_makes_windows_final(tmp_path: Path) -> None:
     assert query.watermarks == (Watermark("source", "at", 300_000),)
     (kept,) = query.kept
     assert (kept.final, kept.grows) == (True, False)
+    assert kept.what == "one row for each window(at, '1 hour'), doc:a.b"
 
 
 def test_a_batch_sums_up_windows_of_one_without_a_watermark(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def final_after(key: exp.Expr) -> str:
 
 
 def shown(key: exp.Expr) -> str:
-    return key.sql("spark", comments=False, normalize_functions=False)
+    # The dialect that has paths of a VARIANT, `a:b`, as they are written.
+    return key.sql("databricks", comments=False, normalize_functions=False)
 
 
 def projected(node: exp.Select, scope: Scope) -> Table:
