@@ -150,6 +150,8 @@ class _Reading:
         self.definitions, self.undefined = definitions.replaced(self.secrets)
         self.compiler = Compiler(self.definitions)
         self.faults: list[Diagnostic] = []
+        # Tables and views that were looked at with a pipeline that needs them.
+        self.seen: set[str] = set()
 
     def pipeline(self, made: CreatePipeline, file: Path) -> Pipeline | None:
         """What a statement means, or None where something is wrong with it."""
@@ -164,8 +166,9 @@ class _Reading:
         self.faults += self.compiler.faults()
         for made in self.compiler.selects:
             self.pipeline(made, file)
-        for made in self.compiler.readings:
-            self.faults += by_itself(self._resolved(made, file)[1])
+        for made in self.compiler.readings():
+            if made.name.text not in self.seen:
+                self.faults += by_itself(self._resolved(made, file)[1])
 
     def told(self, more: Iterable[Diagnostic] = ()) -> tuple[Diagnostic, ...]:
         """All that was found, in the words of SQL."""
@@ -180,6 +183,7 @@ class _Reading:
             return None, faults
         tree, undefined = variables.substitute(tree, secrets=self.secrets)
         self.undefined += undefined
+        self.seen |= self.compiler.needed(made)
         pipeline, wrong = resolve(tree, file)
         return pipeline, [*faults, *(fault for fault in wrong if fault.code not in _SAID)]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.dialects import Spark
 
 from headrace.model.functions import BUILT_IN_COLUMNS
 from headrace.model.query import Query
@@ -30,6 +31,8 @@ def faults(
 
     Columns are looked for where it is known which ones there are.
     """
+    if columns is not None and sql in columns and _is_plain(sql):
+        return
     query, found = _parse(sql, span)
     for fault in found:
         yield Diagnostic(fault.code, f"`{name}`: {fault.message}", fault.span, fault.hint)
@@ -39,6 +42,11 @@ def faults(
         yield Diagnostic("BAD_VALUE", f"`{name}` must be an expression over {over}", span)
     elif columns is not None:
         yield from query.unknown_columns({_TABLE: columns}, f"that `{name}` can use")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is a name without quotes that no word of SQL is mistaken for."""
+    return bool(_BARE.fullmatch(name)) and name.upper() not in Spark.Tokenizer.KEYWORDS
 
 
 def simplified(expression: Expression) -> Expression:

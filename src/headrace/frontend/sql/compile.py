@@ -65,10 +65,16 @@ class Compiler:
         self.definitions = definitions
         self.components = Components(definitions)
         self.queries = Queries(definitions, self.components)
+        # The tables and views that have been in a tree, and so need no look by themselves.
+        self.seen: set[str] = set()
 
     def tree(self, pipeline: CreatePipeline) -> tuple[Node | None, list[Diagnostic]]:
         """The tree, or None where there is nothing to resolve; and what is wrong with it."""
-        return _Tree(self, pipeline).made()
+        made = _Tree(self, pipeline)
+        tree, faults = made.made()
+        if tree is not None:
+            self.seen |= {*made.sources, *made.steps}
+        return tree, faults
 
     def faults(self) -> Iterator[Diagnostic]:
         """What is wrong with connections and with tables that are written, whoever uses them."""
@@ -88,13 +94,13 @@ class Compiler:
             if read and not any(each.startswith(SYSTEM) for each in read):
                 yield made
 
-    @property
     def readings(self) -> Iterator[CreatePipeline]:
-        """A pipeline for each view and each table that is read: all of its rows."""
+        """All rows of each view and of each table that is read, where no tree has had them yet."""
         for view in self.definitions.each(CreateView):
-            yield preview(_all_of(view.name), view.name.text)
+            if view.name.text not in self.seen:
+                yield preview(_all_of(view.name), view.name.text)
         for table, role in self._tables_by_role:
-            if role is Role.SOURCE:
+            if role is Role.SOURCE and table.name.text not in self.seen:
                 yield preview(_all_of(table.name), table.name.text)
 
     @property

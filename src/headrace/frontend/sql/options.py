@@ -198,8 +198,8 @@ def merged(connection: Fields, own: Fields) -> Fields:
     for group in _INSTEAD:
         if any(name in own for name in group):
             kept = {key: field for key, field in kept.items() if key not in group}
-    for key in own:
-        kept = {name: field for name, field in kept.items() if not _are_same(name, key)}
+    said = {_first_name(key) for key in own}
+    kept = {key: field for key, field in kept.items() if _first_name(key) not in said}
     return kept | dict(own)
 
 
@@ -250,13 +250,18 @@ def _is_unknown(key: str, role: Role) -> bool:
     return validate is not None and validate({key: ""}) is not None
 
 
-def _are_same(one: str, other: str) -> bool:
-    """Whether two names are those of one option of Kafka's components."""
-    one, other = _SAME.get(one, one), _SAME.get(other, other)
-    if one == other:
-        return True
-    specs = [role.spec("kafka") for role in Role]
-    return any({one, other} <= set(option.names) for spec in specs for option in spec.options)
+def _first_name(key: str) -> str:
+    """The name under which an option of Kafka's components is the same as by its other ones."""
+    key = _SAME.get(key, key)
+    return _ALIASES.get(key, key)
+
+
+_ALIASES = {
+    alias: option.name
+    for role in Role
+    for option in role.spec("kafka").options
+    for alias in option.aliases
+}
 
 
 def _take_login(rest: dict[str, Field]) -> Iterator[Diagnostic]:

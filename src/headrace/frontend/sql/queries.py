@@ -31,7 +31,7 @@ class Selected:
     query: Query | None
     faults: tuple[Diagnostic, ...] = ()
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, Span]:
         return self.query.tables if self.query is not None else {}
 
