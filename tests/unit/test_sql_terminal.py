@@ -70,8 +70,12 @@ def test_statements_stay_where_they_stood() -> None:
 
 
 def test_a_fault_is_pointed_at() -> None:
-    assert pointed("SELECT a,\n\tb FROM", 2, 4) == [" b FROM", "   ^"]
-    assert pointed("", 1, 1) == ["", "^"]
+    assert pointed("SELECT a,\n\tb FROM", 2, 4, 80) == [" b FROM", "   ^"]
+    assert pointed("", 1, 1, 80) == ["", "^"]
+    long = "SELECT " + "a, " * 20 + "wrong FROM t"
+    shown, mark = pointed(long, 1, long.index("wrong") + 1, 40)
+    assert len(shown) <= 40
+    assert shown[mark.index("^") :].startswith("wrong")
 
 
 # What is shown

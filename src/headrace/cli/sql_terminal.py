@@ -81,13 +81,12 @@ class Terminal:
         try:
             if text.lstrip().startswith("\\"):
                 self._command(text.strip().rstrip(";"))
-                return
-            for statement in statements(text):
-                self.run(statement)
+            else:
+                self._statements(text)
         except KeyboardInterrupt:
             output.note("stopped")
         except HeadraceError as error:
-            self._show_error(error, text)
+            output.show_error(error)
         except Exception as error:  # a fault of ours ends the statement, not the shell
             if debugging():
                 traceback.print_exc()
@@ -116,12 +115,16 @@ class Terminal:
                 output.line(line)
         output.note(result.note or f"({output.counted(len(result.rows), 'row')})")
 
-    def _show_error(self, error: HeadraceError, text: str) -> None:
-        if isinstance(error, DefinitionError):
-            for fault in error.diagnostics[:1]:
-                if fault.span.file == FILE:
-                    output.note("\n".join(pointed(text, fault.span.line, fault.span.column)))
-        output.show_error(error)
+    def _statements(self, text: str) -> None:
+        """Up to the first that is wrong; where it is wrong is shown in what was typed."""
+        try:
+            for statement in statements(text):
+                self.run(statement)
+        except DefinitionError as error:
+            first = next((each.span for each in error.diagnostics if each.span.file == FILE), None)
+            if first is not None:
+                output.note("\n".join(pointed(text, first.line, first.column, _width())))
+            raise
 
     # Commands
 
@@ -239,11 +242,12 @@ def _blank(text: str) -> str:
     return "".join(letter if letter == "\n" else " " for letter in text)
 
 
-def pointed(text: str, line: int, column: int) -> list[str]:
-    """A line of the text, and a mark below one of its columns."""
+def pointed(text: str, line: int, column: int, width: int) -> list[str]:
+    """A line of the text, as much of it as fits, and a mark below one of its columns."""
     every = text.splitlines() or [""]
     shown = every[min(line, len(every)) - 1].replace("\t", " ")
-    return [shown, " " * (column - 1) + "^"]
+    skipped = max(column - width // 2, 0) if len(shown) > width else 0
+    return [shown[skipped : skipped + width].rstrip(), " " * (column - 1 - skipped) + "^"]
 
 
 def _quoted(name: str) -> str:
