@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from sqlglot import ErrorLevel, exp
@@ -55,26 +56,21 @@ class Query:
         `lead` and `length` say which part of the text its author wrote, if it is not all of it.
         """
         own = slice(lead, None if length is None else lead + length)
-        tokens: list[Token] = []
-        try:
-            tokens = _tokenize(text)
-            statements = _parse(tokens, text)
-        except ParseError as error:
-            return None, [_syntax(query_faults.syntax(error, text, tokens), text, span, own)]
-        except TokenError:
-            return None, [_syntax(query_faults.not_closed(), text, span, own)]
-        except RecursionError:
-            return None, [Diagnostic("SQL_SYNTAX", "this is nested too deeply", span)]
+        statements = _read(text)
+        if isinstance(statements, Slip):
+            return None, [_syntax(statements, text, span, own)]
         if len(statements) != 1:
             what = f"{len(statements)} statements" if statements else "nothing"
             return None, [Diagnostic("NOT_A_QUERY", f"one SELECT is needed here, not {what}", span)]
         tree = statements[0]
         if not isinstance(tree, exp.Query):
-            message = f"only SELECT can stand here, not {tokens[0].text.upper()}"
-            where = place(text, tokens[0].start, span, own)
+            first = _tokenize(text)[0]
+            message = f"only SELECT can stand here, not {first.text.upper()}"
+            where = place(text, first.start, span, own)
             return None, [Diagnostic("NOT_A_QUERY", message, where)]
         query = cls(text, span, tree, own)
-        slips = (_syntax(slip, text, span, own) for slip in query_faults.slips(tokens))
+        found = query_faults.slips(_tokenize(text))
+        slips = (_syntax(slip, text, span, own) for slip in found)
         return query, [*query._forbidden(), *slips]
 
     @property
@@ -222,6 +218,26 @@ class Query:
             yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(script))
 
 
+# A definition is looked at from many sides, and every one of them asks for the same few queries.
+_KEPT = 2_000
+
+
+@lru_cache(_KEPT)
+def _read(text: str) -> tuple[exp.Expr, ...] | Slip:
+    """The statements in a text, or what is wrong with it. Nobody may change the trees."""
+    tokens: list[Token] = []
+    try:
+        tokens = _tokenize(text)
+        return tuple(_parse(tokens, text))
+    except ParseError as error:
+        return query_faults.syntax(error, text, tokens)
+    except TokenError:
+        return query_faults.not_closed()
+    except RecursionError:
+        return Slip("this is nested too deeply")
+
+
+@lru_cache(_KEPT)
 def _tokenize(text: str) -> list[Token]:
     """The words, less those that the parser misreads: `window` as a name, and `X '1F'`."""
     tokens: list[Token] = []

@@ -7,6 +7,7 @@ Who calls it: the option check of sources (to report faults) and the planner (to
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -35,6 +36,7 @@ class Schema:
     columns: tuple[Column, ...]
 
     @classmethod
+    @lru_cache(1_000)
     def parse(cls, text: str) -> Schema:
         """Raises ValueError with what is wrong."""
         try:
