@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.convert import connect, mage, ours, to_sql, to_yaml, wiring
+from headrace.convert import connect, laminar, mage, ours, to_sql, to_yaml, wiring
 from headrace.convert.draft import Draft
 from headrace.convert.meaning import meaning
 from headrace.convert.notations import Notation, Origin
@@ -85,6 +85,8 @@ def _origin(texts: dict[Path, str]) -> Origin:
     (path, text), *others = texts.items()
     if path.suffix == ".json":
         return Origin.CONNECT
+    if path.suffix == ".sql":
+        return Origin.LAMINAR if laminar.is_arroyo(text) else Origin.HEADRACE
     if others or (path.suffix in (".yaml", ".yml") and _is_mage(_yaml(text, path))):
         return Origin.MAGE
     return Origin.HEADRACE
@@ -116,6 +118,8 @@ def _read(
     if origin is Origin.MAGE:
         documents = [mage.Document(str(each), _yaml(texts[each], each)) for each in texts]
         return mage.read(documents, schema)
+    if origin is Origin.LAMINAR:
+        return laminar.read(path, text, pipeline)
     return ours.read(path, text, pipeline)
 
 

@@ -39,17 +39,17 @@ def read_sql(path: Path, text: str, pipeline: str | None = None) -> Reading:
     report = Report()
     statements, _ = parser.parse(text, str(path))
     definitions, _ = Definitions.of(statements, path.stem)
-    name = _chosen(definitions, pipeline, path)
+    name = chosen(definitions, pipeline, path)
     refuse_faults(path, examine(path, name)[1])
     for statement in statements:
-        _tell(statement, name, report)
+        tell(statement, name, report)
     return Reading(of_sql(text, str(path), name), report.ordered)
 
 
 def of_sql(text: str, file: str, pipeline: str | None = None) -> Draft:
     statements, _ = parser.parse(text, file)
     definitions, _ = Definitions.of(statements, Path(file).stem)
-    name = _chosen(definitions, pipeline, Path(file))
+    name = chosen(definitions, pipeline, Path(file))
     tree, faults = compile.tree(definitions, name)
     if tree is None:
         raise DefinitionError(f"{file}: `{name}` cannot be read", faults)
@@ -64,7 +64,7 @@ def refuse_faults(path: Path, found: list[Diagnostic]) -> None:
         raise DefinitionError(f"{path} has faults", faults)
 
 
-def _chosen(definitions: Definitions, wanted: str | None, path: Path) -> str:
+def chosen(definitions: Definitions, wanted: str | None, path: Path) -> str:
     """The pipeline that is asked for, or the only one."""
     known = list(definitions.pipelines)
     if wanted is not None and wanted in known:
@@ -80,7 +80,7 @@ def _chosen(definitions: Definitions, wanted: str | None, path: Path) -> str:
     )
 
 
-def _tell(statement: Statement, pipeline: str, report: Report) -> None:
+def tell(statement: Statement, pipeline: str, report: Report) -> None:
     """Statements that have no place in the file of one pipeline."""
     word = " ".join(statement.text.split()[:2])
     if isinstance(statement, CreateSecret):

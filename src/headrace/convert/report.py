@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.convert.draft import Draft
-from headrace.spans import Diagnostic, Field, Severity, Span
+from headrace.spans import Diagnostic, Field, Node, Severity, Span
 
 # Something is asked for that the result does not do.
 LOST = "NOT_CONVERTED"
@@ -109,6 +109,27 @@ class Keys:
             return None
         inside = {f"{name}.{key}": value for key, value in each.node.value.items()}
         return Keys(inside, each.key, self.report)
+
+    # For readers that give most keys on as they are, by other names.
+
+    def get(self, name: str) -> Field | None:
+        return self._all.get(name)
+
+    def rename(self, name: str, other: str) -> None:
+        if name in self._left:
+            self.put(other, self._left.pop(name))
+
+    def set(self, name: str, value: str) -> None:
+        """Another value, at the place of the key."""
+        where = self.at(name)
+        self.put(name, Field(where, Node(value, where)))
+
+    def put(self, name: str, field: Field) -> None:
+        self._left[name] = self._all[name] = field
+
+    def rest(self) -> dict[str, Field]:
+        """What was not taken."""
+        return dict(self._left)
 
     def raw(self, name: str) -> Field | None:
         return self._left.pop(name, None)

@@ -354,8 +354,8 @@ class _Tree:
 
     def _free(self, name: str) -> str:
         """A name for a step that is not the author's, which nothing else has."""
-        taken = {made.name.text for made in self.definitions.named.values()}
-        taken -= {self.pipeline.name.text}
+        named = self.definitions.named.values()
+        taken = {made.name.text for made in named if kind_of(made) is not Kind.PIPELINE}
         plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in name)
         return _numbered(plain, taken | set(self.steps))
 
