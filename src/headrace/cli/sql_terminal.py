@@ -283,7 +283,7 @@ def _prompt(project: Project) -> PromptSession[str]:
         complete_while_typing=False,
         enable_history_search=True,
         multiline=True,
-        prompt_continuation=CONTINUED,
+        prompt_continuation=lambda _width, _line, wrapped: "" if wrapped else CONTINUED,
         key_bindings=_keys(),
     )
 

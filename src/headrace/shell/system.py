@@ -51,7 +51,7 @@ def named(query: Query) -> set[str]:
 
 def covers(query: Query) -> bool:
     """Whether a query reads system tables and nothing else."""
-    return bool(query.tables) and len(_mentions(query)) > 0 and all(map(_is_system, query.tables))
+    return bool(query.tables) and all(map(_is_system, query.tables))
 
 
 def faults(query: Query) -> Iterator[Diagnostic]:
@@ -198,8 +198,8 @@ def _matches(pattern: str, text: str | None) -> bool | None:
 
 def _sqlite(tree: exp.Query) -> str:
     copy = tree.copy()
-    for part in (*copy.find_all(exp.Table), *copy.find_all(exp.Column)):
-        if part.db.lower() == SCHEMA if isinstance(part, exp.Table) else part.args.get("db"):
+    for part in copy.find_all(exp.Table, exp.Column):
+        if part.text("db").lower() == SCHEMA:
             part.set("db", None)
     return copy.sql(dialect="sqlite")
 
