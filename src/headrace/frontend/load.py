@@ -48,8 +48,17 @@ class Examined:
 
 
 def spoken(faults: Iterable[Diagnostic], examined: Examined) -> Iterator[Diagnostic]:
-    """Faults that are found later, in the words of the text."""
-    return speech.in_sql(faults) if examined.sql else iter(faults)
+    """Faults that are found later, in the words of the text.
+
+    In SQL a watermark is a table's, and it is no fault of one pipeline that only others need it.
+    """
+    if not examined.sql:
+        return iter(faults)
+    sources = (source for pipeline in examined.pipelines for source in pipeline.sources)
+    marks = {source.watermark.span for source in sources if source.watermark is not None}
+    return speech.in_sql(
+        fault for fault in faults if fault.code != "NO_EFFECT" or fault.span not in marks
+    )
 
 
 def examine(path: Path, pipeline: str | None = None) -> tuple[Pipeline | None, list[Diagnostic]]:

@@ -60,9 +60,8 @@ _NO_EFFECT = {
 }
 # Of each group only one can stand: what a table says replaces what its connection says.
 _INSTEAD = (
-    ("topic", "topics", "topic_pattern"),
-    ("offset", "timestamp", "auto_offset_reset"),
-    ("group_id", "consumer_group"),
+    {"topic", "topics", "topic_pattern"},
+    {"offset", "timestamp", "auto_offset_reset"},
 )
 
 # Logins and registries: names and values are checked; the issues that make them run replace this.
@@ -194,12 +193,9 @@ class Reading:
 
 def merged(connection: Fields, own: Fields) -> Fields:
     """A connection's options with those of a table over them."""
-    kept = dict(connection)
-    for group in _INSTEAD:
-        if any(name in own for name in group):
-            kept = {key: field for key, field in kept.items() if key not in group}
     said = {_first_name(key) for key in own}
-    kept = {key: field for key, field in kept.items() if _first_name(key) not in said}
+    said |= {name for group in _INSTEAD if said & group for name in group}
+    kept = {key: field for key, field in connection.items() if _first_name(key) not in said}
     return kept | dict(own)
 
 
