@@ -128,6 +128,11 @@ def test_schemas_outlive_a_stop_a_crash_and_a_time_without_a_registry(
     killed = schemas("register", second, home.file("b.avsc", fields(NOTE)))
     home.headrace("dev", "kill", "registry")
     crashed = home.status()["registry"]["state"]
+    database = home.path / ".headrace" / "dev" / "registry" / "data" / "registry.mv.db"
+    kept = database.read_bytes()
+    database.write_bytes(b"no database")
+    failed = home.headrace("dev", "start", "registry")
+    database.write_bytes(kept)
     started = home.headrace("dev", "start", "registry")
     home.headrace("dev", "up", "--no-registry")
     without = (home.status()["registry"], len(home.processes))
@@ -135,6 +140,7 @@ def test_schemas_outlive_a_stop_a_crash_and_a_time_without_a_registry(
 
     assert (processes, unheard.code, crashed) == ([], 3, "crashed")
     assert f"no schema registry answers at {home.url}" in unheard.err
+    assert (failed.code, "the registry did not start: Failed" in failed.err) == (4, True)
     assert "The registry is running" in started.err
     assert without == (None, 1)
     ids = {row["subject"]: row["id"] for row in schemas("list", "-o", "json").value}

@@ -59,6 +59,7 @@ def test_the_last_error_is_told_with_its_exception() -> None:
         "Exiting due to a fatal exception (Kafka): "
         "Caused by: java.net.BindException: Address already in use"
     )
+    assert last_error(log + "Caused by: java.io.EOFException\n") == last_error(log)
     assert last_error("2026-01-01 10:00:01,000 INFO  all is well (B)\n") is None
 
 

@@ -19,6 +19,7 @@ from headrace.cluster.process import ended, runs, send, wait_until
 STOP_SECONDS = 20.0
 _ERROR = re.compile(r"\S+ \S+ (ERROR|FATAL) +(?P<message>.*)")
 _EXCEPTION = re.compile(r"(Caused by: )?[\w.$]+(Exception|Error)\b")
+_MESSAGE = re.compile(r"(Exception|Error): \S")
 _REFUSED = re.compile(r"\.ConfigException: (?P<sentence>.+)")
 _FRAME = re.compile(r"\s+at |\s*\.\.\. \d+ more")
 
@@ -150,7 +151,9 @@ def last_error(log: str) -> str | None:
         if found:
             causes = [line for line in lines[number + 1 :] if _EXCEPTION.match(line)]
             refused = [match["sentence"] for line in causes if (match := _REFUSED.search(line))]
-            return refused[-1] if refused else ": ".join([found["message"], *causes[-1:]])
+            # The innermost, but rather one that says something than a mere name.
+            telling = [line for line in causes if _MESSAGE.search(line)] or causes
+            return refused[-1] if refused else ": ".join([found["message"], *telling[-1:]])
     return None
 
 

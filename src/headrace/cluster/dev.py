@@ -373,8 +373,8 @@ class DevCluster:
             if registry:
                 self._await_registry(registry)
         except BaseException:
-            if resting:
-                resting.discard()
+            for member in [*idle, *([resting] if resting else [])]:
+                member.discard()
             raise
 
     def _launch_nodes(self, layout: Layout, idle: Sequence[Node], awaited: set[int]) -> None:
@@ -382,18 +382,13 @@ class DevCluster:
             return
         java, class_path = find_java(), jars.ensure("kafka")
         places = {place.id: place for place in layout.nodes}
-        try:
-            for node in idle:
-                node.configure(layout, places[node.id])
-            self._format([node for node in idle if not node.formatted], java, class_path, layout)
-            for node in idle:
-                self._say(f"starting {node.name} at {places[node.id].address}")
-                node.start(java, class_path)
-            self._await(layout, idle, awaited)
-        except BaseException:
-            for node in idle:
-                node.discard()
-            raise
+        for node in idle:
+            node.configure(layout, places[node.id])
+        self._format([node for node in idle if not node.formatted], java, class_path, layout)
+        for node in idle:
+            self._say(f"starting {node.name} at {places[node.id].address}")
+            node.start(java, class_path)
+        self._await(layout, idle, awaited)
 
     def _format(
         self, blank: Sequence[Node], java: Path, class_path: list[Path], layout: Layout

@@ -43,6 +43,7 @@ _SETTINGS = {
     "quarkus.log.file.json": "false",
     "quarkus.log.file.path": "logs/server.log",
     "quarkus.log.file.format": "%d{yyyy-MM-dd HH:mm:ss,SSS} %-5p %s (%c{1})%n%e",
+    "quarkus.log.file.rotation.rotate-on-boot": "false",
     "quarkus.log.file.rotation.max-file-size": "10M",
     "quarkus.log.file.rotation.max-backup-index": "3",
     "apicurio.storage.kind": "sql",
@@ -114,7 +115,7 @@ def _program() -> Path:
     folder = jars.cache_folder() / SET / f"{locked.version}-{locked.sha256[:16]}"
     if not folder.is_dir():
         _unpack(archive, folder)
-    return next(folder.glob("*-runner.jar"))
+    return folder / f"{locked.artifact}-{locked.version}-runner.jar"
 
 
 def _unpack(archive: Path, folder: Path) -> None:
