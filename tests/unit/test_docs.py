@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.api import load
 from headrace.cli.main import command_table
 from headrace.frontend.load import examine
 from headrace.spans import Severity
@@ -47,6 +48,14 @@ def test_a_pipeline_in_the_documentation_has_no_fault(
     file = tmp_path / "pipeline.yaml"
     file.write_text(text)
     _, found = examine(file)
+    assert [fault for fault in found if fault.severity is Severity.ERROR] == [], page
+
+
+@pytest.mark.parametrize(("page", "text"), list(_blocks("sql")))
+def test_sql_in_the_documentation_has_no_fault(page: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.sql"
+    file.write_text(text)
+    found = load(file).check()
     assert [fault for fault in found if fault.severity is Severity.ERROR] == [], page
 
 
