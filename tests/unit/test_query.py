@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.model.functions import AGGREGATES, GENERATORS
 from headrace.model.query import Query
-from headrace.spans import Diagnostic, Span
+from headrace.spans import Diagnostic, Severity, Span
 
 COLUMNS = ("id", "customer", "amount", "at", "s", "arr", "items", "m")
 KNOWN = {"source": COLUMNS}
@@ -363,6 +363,22 @@ def test_a_slip_is_told_with_its_cure(text: str, fault: str) -> None:
     _, faults = examined(text)
     (place, message) = fault.split(" ", 1)
     assert str(faults[0]) == f"p.yaml:{place} SQL_SYNTAX {message}"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('SELECT "id", id FROM source', ["1:8"]),
+        ('SELECT id FROM source WHERE "customer" = \'x\' AND ("AMOUNT" > 1)', ["1:29", "1:51"]),
+        ('SELECT id AS "amount", "other" AS x FROM source', []),
+        ("SELECT named_struct(\"id\", id) AS s, 'id' AS t, `id` FROM source", []),
+        ('SELECT "id" FROM elsewhere', []),
+    ],
+)
+def test_a_text_in_double_quotes_is_no_column(text: str, places: list[str]) -> None:
+    found = list(parsed(text).texts_like_columns(KNOWN))
+    assert [str(fault.span) for fault in found] == [f"p.yaml:{place}" for place in places]
+    assert {fault.severity for fault in found} <= {Severity.WARNING}
 
 
 # DISTINCT

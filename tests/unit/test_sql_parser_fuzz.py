@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.sql_statements import STATEMENTS
 
+from headrace.frontend.load import survey
 from headrace.frontend.sql.dialect import translate
 from headrace.frontend.sql.parser import parse
 from headrace.frontend.sql.statements import (
@@ -104,6 +108,24 @@ def mutated(draw: st.DrawFn) -> str:
 @given(mutated(), mutated())
 def test_statements_with_slips(first: str, second: str) -> None:
     examine(f"{first};\n{second}")
+
+
+SHOP = """
+CREATE CONNECTION shop TO kafka ( bootstrap_servers = 'localhost:9092', topic = 'orders' );
+CREATE TABLE orders ( id BIGINT, name TEXT, at TIMESTAMP, meta JSON, tags TEXT[], price DOUBLE,
+    WATERMARK FOR at ) WITH ( connector = 'shop' );
+CREATE TABLE sink WITH ( connector = 'console' );
+"""
+
+
+@given(mutated(), mutated())
+def test_files_with_slips_are_understood_as_far_as_they_can_be(first: str, second: str) -> None:
+    text = f"{SHOP}{first};\n{second}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "p.sql")
+        path.write_text(text, encoding="utf-8", newline="")
+        for fault in survey(path).faults:
+            assert_inside(fault, text)
 
 
 @given(st.sampled_from(STATEMENTS), st.integers(0, 2_000), st.characters())

@@ -240,6 +240,7 @@ class _Resolver:
         inputs = [self._table(table, where, previous) for table, where in query.tables.items()]
         told = {table: columns for table, columns in known.items() if columns is not None}
         self.faults.extend(query.unknown_columns(told))
+        self.faults.extend(query.texts_like_columns(told))
         self.columns[name] = query.output_columns(told)
         self._check_columns(name, span)
         used = previous if INPUT in {table.lower() for table in query.tables} else None

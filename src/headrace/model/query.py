@@ -30,7 +30,7 @@ from headrace.model.functions import (
     TIME_WINDOWS,
 )
 from headrace.model.query_faults import Slip
-from headrace.spans import Diagnostic, Span
+from headrace.spans import Diagnostic, Severity, Span
 from headrace.spec import unknown
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -117,6 +117,16 @@ class Query:
                 part = _missing_part(column, reach, tables)
                 if part is not None:
                     yield unknown("column", part.name, reach, self.place_of(part), where)
+
+    def texts_like_columns(self, known: Columns) -> Iterator[Diagnostic]:
+        """Warnings of texts that were surely meant as columns."""
+        tables = _lower(known)
+        names = {column.lower() for each in self.tables for column in tables.get(each.lower(), ())}
+        for slip in query_faults.texts_like_columns(_tokenize(self.text), self.text, names):
+            where = place(self.text, slip.offset, self.span, self.own)
+            yield Diagnostic(
+                "TEXT_NOT_COLUMN", slip.message, where, slip.hint, severity=Severity.WARNING
+            )
 
     @property
     def rowwise(self) -> bool:

@@ -32,6 +32,8 @@ _TYPES = (
     *("boolean", "binary", "date", "timestamp", "timestamp_ntz", "variant", "array", "map"),
     "struct",
 )
+# Words before a bracket that do not call it.
+_NO_CALLS = ("AND", "OR", "NOT", "IN", "ON", "WHERE", "SELECT", "BY", "WHEN", "THEN", "ELSE")
 _BEFORE_BY = ("GROUP", "ORDER", "PARTITION", "CLUSTER", "SORT", "DISTRIBUTE")
 _AFTER_LIST = {
     TokenType.FROM: "FROM",
@@ -74,6 +76,24 @@ def slips(tokens: list[Token]) -> Iterator[Slip]:
             yield Slip(f"`{token.text}` has no meaning here", token.start, hint)
     if tokens and tokens[-1].token_type is TokenType.COMMA:
         yield Slip("a comma too many at the end", tokens[-1].start, "remove it")
+
+
+def texts_like_columns(tokens: list[Token], text: str, columns: set[str]) -> Iterator[Slip]:
+    """Texts in double quotes that are columns to PostgreSQL; arguments are left out, as names of
+    fields are often written so.
+    """
+    arguments: list[bool] = []
+    for before, token in pairwise(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            arguments.append(before.text.isidentifier() and before.text.upper() not in _NO_CALLS)
+        elif token.token_type is TokenType.R_PAREN and arguments:
+            arguments.pop()
+        elif token.token_type is TokenType.STRING and text[token.start] == '"':
+            inside = bool(arguments) and arguments[-1]
+            if token.text.lower() in columns and not inside and before.text.upper() != "AS":
+                message = f'`"{token.text}"` is a text, and there is a column of that name'
+                hint = f"a column is written without quotes, or in backticks: `{token.text}`"
+                yield Slip(message, token.start, hint)
 
 
 def _is_reference(tokens: list[Token], token: Token) -> bool:

@@ -28,6 +28,8 @@ PLAIN = {
 }
 _DECIMALS = ("DECIMAL", "NUMERIC", "DEC")
 _TEXTS = ("VARCHAR", "CHAR", "CHARACTER", "BPCHAR")
+# With a precision or length, which Spark's have always or never.
+_SIZED = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMPTZ", "VARBINARY", "BINARY", "BYTES")
 _NESTED = ("ARRAY", "MAP", "STRUCT", "ROW")
 NAMES = frozenset({*PLAIN, *_DECIMALS, *_TEXTS, *_NESTED})
 # What other systems have and a column here cannot be, with the way out.
@@ -73,8 +75,8 @@ def _named(cursor: Cursor, token: Token, of: str, depth: int) -> str:
         return "STRING"
     if word in _NESTED:
         return _nested(cursor, token, of, depth)
-    if word in ("TIMESTAMP", "VARBINARY", "TIMESTAMP_LTZ") and cursor.looking("("):
-        _length(cursor, token)  # a precision, which Spark's has always
+    if word in _SIZED and cursor.looking("("):
+        _length(cursor, token)
     if word == "TIMESTAMP":
         return _timestamp(cursor)
     if word == "DOUBLE":
