@@ -33,10 +33,13 @@ _FILES = ("filename.", "file_naming.", "rollover_", "rolling_policy.", "target_"
 
 @dataclass
 class Table:
-    """A table or connection of one file; what its columns or its pipeline must know is noted."""
+    """A table or connection; what its columns or its pipeline must know of is noted.
 
-    name: str
+    It is `inline` where the connector is named by the table itself, as Arroyo's tables do.
+    """
+
     connector: str
+    inline: bool
     keys: Keys
     is_source: bool = True
     once: bool = False
@@ -68,8 +71,8 @@ class Table:
     def kafka(self) -> None:
         self._logins()
         self._format()
-        if self.connector_is_inline and self.is_source:
-            self._arroyos_defaults()
+        if self.is_source:
+            self._beginning()
         self.keys.rename("source.group_id", "consumer_group")
         self.keys.rename("sink.key_field", "key")
         self.keys.rename("sink.timestamp_field", "timestamp")
@@ -84,19 +87,17 @@ class Table:
         if self.keys.peek("bad_data") == "drop":
             self.keys.set("bad_data", "skip")
 
-    @property
-    def connector_is_inline(self) -> bool:
-        return "connector" in self.keys
-
-    def _arroyos_defaults(self) -> None:
-        """What Arroyo does where nothing is said: it begins at the end, and stops for bad data."""
-        offset = self.keys.take("source.offset") or "latest"
+    def _beginning(self) -> None:
+        """Where nothing is said, Arroyo begins at the end, and stops for bad data."""
+        offset = self.keys.take("source.offset")
         if offset == "group":
             why = "is group: here a pipeline goes on from its own position, and begins at the end"
             self.keys.report.lost("source.offset", self.keys.at("source.offset"), why)
-        if "offset" not in self.keys and "auto_offset_reset" not in self.keys:
-            self.keys.set("auto_offset_reset", "latest" if offset == "group" else offset)
-        if "bad_data" not in self.keys:
+            offset = "latest"
+        said = "offset" in self.keys or "auto_offset_reset" in self.keys
+        if offset is not None or (self.inline and not said):
+            self.keys.set("auto_offset_reset", offset or "latest")
+        if self.inline and "bad_data" not in self.keys:
             self.keys.set("bad_data", "fail")
 
     def _logins(self) -> None:
@@ -112,7 +113,9 @@ class Table:
             why = f"is {form}, which cannot be read yet; the records are taken for JSON"
             self.keys.lose(("format",), why)
         for prefix in _FORMATS_WITH_KEYS:
-            self.keys.lose(self.keys.left(prefix), "has no equal")
+            for name in self.keys.left(prefix):
+                if self.keys.take(name) != "false":
+                    self.keys.report.lost(name, self.keys.at(name), "has no equal")
         times = self.keys.take("json.timestamp_format")
         if times not in (None, "rfc3339"):
             why = f"is {times}; here a TIMESTAMP is text"
@@ -153,6 +156,7 @@ class Table:
 
     def single_file(self) -> None:
         self.keys.set("connector", "log" if self.is_source else "files")
+        self._format()
         if not self.is_source:
             how = "becomes a folder with a file for each batch"
             self.keys.report.differs("path", self.keys.at("path"), how)
@@ -183,3 +187,5 @@ _NO_EQUAL = {
     *("blackhole", "fluvio", "iceberg", "kinesis", "mqtt", "nats", "nexmark", "polling_http"),
     *("rabbitmq", "redis", "sse", "webhook", "websocket"),
 }
+# Connectors by names that only Arroyo has.
+CONNECTORS = (*_NO_EQUAL, "confluent", "filesystem", "single_file", "stdout", "preview")

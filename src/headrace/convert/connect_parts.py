@@ -17,7 +17,7 @@ from headrace.sources.kafka_options import DATA, ENVELOPE, METADATA
 
 BOOTSTRAP = "${env:HEADRACE_BOOTSTRAP_SERVER:-localhost:9092}"
 NO_METADATA = f"* EXCEPT ({', '.join([DATA, ENVELOPE, *METADATA])})"
-_WORKERS = {"bootstrap_server": Remark(beside="the worker's bootstrap.servers")}
+_WORKERS = {"bootstrap_server": Remark(beside="the worker's")}
 _SCHEMA = 'add `schema:` with the columns, or convert again with --schema "id BIGINT, …"'
 _NEEDLESS = {
     "tasks.max": "is not needed: Spark's tasks follow partitions and cores",
