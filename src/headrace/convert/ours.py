@@ -37,7 +37,8 @@ def of_yaml(text: str, file: str) -> Draft:
 
 def read_sql(path: Path, text: str, pipeline: str | None = None) -> Reading:
     report = Report()
-    statements, _ = parser.parse(text, str(path))
+    statements, faults = parser.parse(text, str(path))
+    refuse_faults(path, faults)
     definitions, _ = Definitions.of(statements, path.stem)
     name = chosen(definitions, pipeline, path)
     refuse_faults(path, examine(path, name)[1])

@@ -19,7 +19,7 @@ from headrace.model.schema import Column, Schema, quote
 
 _TAB = "    "
 _WIDTH = 88
-_FEW, _SHORT = 3, 68  # options that stand in one line
+_FEW, _SHORT = 3, 76  # options that stand in one line
 # Words that would be taken for something else where a name is expected.
 _WORDS = {
     *("all", "as", "begin", "end", "exists", "from", "if", "insert", "into", "not", "or"),
@@ -89,7 +89,9 @@ def _pipeline(draft: Draft, name: str, sinks: Mapping[str, str]) -> str:
     own = {key: each for key, each in draft.values.items() if key != "pipeline"}
     spark = own.pop("spark", {})
     options = {**called, **own, **spark}
-    head = f"CREATE PIPELINE {_name(name)} "
+    said = draft.remarks.get("pipeline", Remark())
+    head = _comments([*said.above, *filter(None, [said.beside])])
+    head += f"CREATE PIPELINE {_name(name)} "
     head += f"{_with(options, draft.remarks)} AS" if options else "AS"
     inserts = [
         f"INSERT INTO {_name(sinks[sink.name])} SELECT * FROM {_name(str(sink.values['from']))}"

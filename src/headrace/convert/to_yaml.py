@@ -122,13 +122,14 @@ def _block(text: str) -> str | None:
 
 # Numbers that stay the same when they are read as such: options take them as text, too.
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-# Words that nobody could take for something else, as most are.
-_WORD = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[A-Za-z][A-Za-z_]*", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z_]+")
+# Words that some readers of YAML take for something else.
+_DOUBTFUL = {"true", "false", "yes", "no", "on", "off", "null", "y"}
 
 
 def _is_read_as(text: str, written: str) -> bool:
-    if text == written and _WORD.fullmatch(text):
-        return True
+    if text == written.strip("[]") and _WORD.fullmatch(text):
+        return text.lower() not in _DOUBTFUL
     try:
         tree, faults = yaml.read(f"key: {written}", "")
     except yaml.YamlFault:
