@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.catalog import Catalog
 from headrace.project import Project
@@ -25,9 +25,9 @@ STATEMENTS = {
 }
 
 
-@pytest.fixture
-def names(tmp_path: Path) -> Names:
-    catalog = Catalog.of(Project(tmp_path))
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Names:
+    catalog = Catalog.of(Project(tmp_path_factory.mktemp("catalog")))
     for (kind, name), text in STATEMENTS.items():
         catalog.put(kind, name, text)
     return Names(Known.of(catalog), ["kafka_password"])
@@ -134,3 +134,27 @@ def test_options_are_those_of_the_role_and_each_is_offered_once(names: Names) ->
 def test_a_suggestion_replaces_what_was_typed_of_it(names: Names) -> None:
     (found,) = suggest("SELECT * FROM orde", 18, names)
     assert (found.text, found.typed, found.help) == ("orders", 4, "table")
+
+
+SOUP = """
+    CREATE OR REPLACE TABLE VIEW CONNECTION SECRET PIPELINE TO kafka WITH AS SELECT FROM JOIN BEGIN
+    END INSERT INTO DROP SHOW SET EXPLAIN START connector type 'sink' orders o buyers system
+    . ( ) , = ; ' " ` -- /* */ ${secret: * 1 :: -> é
+"""
+WORDS = st.sampled_from(SOUP.split())
+
+
+@given(words=st.lists(WORDS, max_size=25), cursor=st.integers(0, 200), glue=st.sampled_from(" \n"))
+def test_no_text_is_too_strange(words: list[str], cursor: int, glue: str, names: Names) -> None:
+    text = glue.join(words)
+    at = min(cursor, len(text))
+    for found in suggest(text, at, names):
+        assert 0 <= found.typed <= at
+        typed = text[at - found.typed : at]
+        assert found.text.lower().lstrip("'").startswith(typed.lower().lstrip("'"))
+
+
+def test_every_place_of_a_statement_has_an_answer(names: Names) -> None:
+    for text in STATEMENTS.values():
+        for at in range(len(text) + 1):
+            suggest(text, at, names)
