@@ -60,7 +60,7 @@ class Definition:
 
     def check(self) -> list[Diagnostic]:
         """Every fault and warning, in order of place; empty when all is well."""
-        return [*self._examined.faults, *self._of_plans]
+        return sorted([*self._examined.faults, *self._of_plans], key=lambda fault: fault.span)
 
     @cached_property
     def _of_plans(self) -> list[Diagnostic]:
@@ -246,10 +246,11 @@ class Definition:
             yield StoredPositions(plan, session, self.state)
 
     def standing(self) -> list[Standing]:
-        """Where a stream stands by its checkpoints; needs no Spark."""
-        from headrace.runtime.standing import checkpointed
+        """Where a stream stands, by its checkpoints or the group that it shares; needs no Spark."""
+        from headrace.runtime.standing import checkpointed, of_group
 
-        return checkpointed(self.plan, self.state)
+        shared = self.plan.shared
+        return checkpointed(self.plan, self.state) if shared is None else of_group(shared)
 
     @property
     def state(self) -> PipelineState:

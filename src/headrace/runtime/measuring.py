@@ -199,9 +199,14 @@ class _Look:
         )
 
     def changed(self) -> str | None:
-        """When the run that goes on now was started, if the file is younger."""
+        """When the run that goes on now was started, if the file is younger.
+
+        A pipeline of the catalog has no file; whoever replaces one that runs is told so there.
+        """
         file, status = self.pipeline.file, self._status
-        if file is None or status is None or status.started is None or not self.state.running():
+        if file is None or not file.is_file() or status is None or status.started is None:
+            return None
+        if not self.state.running():
             return None
         started = datetime.datetime.fromisoformat(status.started)
         return status.started if file.stat().st_mtime > started.timestamp() else None
