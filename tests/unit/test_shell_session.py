@@ -118,6 +118,15 @@ def test_a_name_is_taken_once(shell: Shell) -> None:
     assert shell.one("DESCRIBE orders").rows[1] == ("amount", "INT", True, None)
 
 
+def test_a_script_may_replace_what_it_has_made(shell: Shell) -> None:
+    """Whoever uses it, and whatever else those use."""
+    other = TABLE.replace("orders", "others")
+    joined = "CREATE VIEW both AS SELECT o.id FROM orders o JOIN others USING (id);"
+    script = CONNECTION + TABLE + other + joined + SINK
+    shell.do(script + TABLE.replace("CREATE", "CREATE OR REPLACE"))
+    assert shell.names == ["shop", "orders", "others", "both", "large"]
+
+
 def test_a_replacement_must_suit_those_who_use_it(shell: Shell) -> None:
     shell.do(ALL)
     renamed = TABLE.replace("CREATE", "CREATE OR REPLACE").replace("amount", "price")

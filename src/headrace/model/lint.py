@@ -109,7 +109,12 @@ def _unused(pipeline: Pipeline) -> Iterator[Diagnostic]:
 
 
 def _shared(pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """Two sources with one group on one topic would overwrite each other's position there."""
+    """Two sources with one group on one topic would overwrite each other's position there.
+
+    Where there is no sink, nothing is run and no position moves.
+    """
+    if not pipeline.sinks:
+        return
     for one, other in itertools.combinations(_kafka_sources(pipeline), 2):
         group, also = (each.options["consumer_group"] or pipeline.name for each in (one, other))
         if group != also or one.options["bootstrap_server"] != other.options["bootstrap_server"]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from headrace.api import Definition, from_definitions
 from headrace.errors import DefinitionError
 from headrace.frontend.load import check_definitions
-from headrace.frontend.sql.definitions import Named, preview
+from headrace.frontend.sql.definitions import Definitions, Named, preview
 from headrace.frontend.sql.statements import (
     Control,
     Create,
-    CreateConnection,
     CreatePipeline,
     CreateSecret,
     CreateView,
@@ -118,34 +117,27 @@ class Checker:
     def _of_definition(self, made: Named, kept: Kept) -> list[Diagnostic]:
         """What is wrong with something that is kept, as it stands among the rest."""
         if isinstance(made, CreatePipeline):
-            return self._about(made, kept)
+            return self._of_pipeline(made, kept)
         if isinstance(made, CreateView):
-            return self._about(everything_of(made.name), kept)
-        # Beside the connections that it may name, and whoever makes a source or a sink of it.
-        users = kept.users(made.name.text)
-        beside = {
-            key: each
-            for key, each in kept.definitions.named.items()
-            if each is made or isinstance(each, CreateConnection) or each in users
-        }
-        found = check_definitions(replace(kept.definitions, named=beside), self.project)
-        return [each for each in found if each.code not in _LATER and _stands_in(each, made, kept)]
+            return self._of_pipeline(everything_of(made.name), kept)
+        # Its users say whether it is a source or a sink.
+        around = _around([made, *kept.users(made.name.text)], kept)
+        return _about(check_definitions(around, self.project), {made.span.file})
 
-    def _about(self, made: CreatePipeline, kept: Kept) -> list[Diagnostic]:
-        """Of a pipeline: its own faults, and those of what it is made of."""
-        found = self.definition(made, kept).check()
-        parts = [kept.find(name) for name in kept.compiler.needed(made)]
-        files = {made.span.file, *(part.span.file for part in parts if part is not None)}
-        return [each for each in found if each.span.file in files and each.code not in _LATER]
+    def _of_pipeline(self, made: CreatePipeline, kept: Kept) -> list[Diagnostic]:
+        """Its own faults, and those of what it is made of."""
+        parts, _ = kept.needed(made)
+        files = {made.span.file, *(part.span.file for part in parts.values())}
+        return _about(self.definition(made, kept).check(), files)
 
     def definition(self, made: CreatePipeline, kept: Kept) -> Definition:
-        return from_definitions(self.project, kept.definitions, made)
+        return from_definitions(self.project, _around([made], kept), made)
 
     def _of_select(self, statement: Select, kept: Kept) -> Iterable[Diagnostic]:
         route = routes.route(statement, kept)
         if route.faults or route.pipeline is None:
             return route.faults
-        return self._about(route.pipeline, kept)
+        return self._of_pipeline(route.pipeline, kept)
 
     def _of_explain(self, statement: Explain, kept: Kept) -> Iterable[Diagnostic]:
         if statement.statement is not None:
@@ -161,13 +153,23 @@ def everything_of(name: Name) -> CreatePipeline:
     return preview(Select(text, name.span, Fragment(text, name.span)))
 
 
-def _stands_in(fault: Diagnostic, made: Named, kept: Kept) -> bool:
-    """Whether a fault is about this definition; in a file, about those that stand beside it too."""
-    own = [each for each in kept.definitions.named.values() if each.span.file == made.span.file]
-    if len(own) == 1:
-        return fault.span.file == made.span.file
-    later = [each.span for each in own if each.span > made.span]
-    return made.span <= fault.span and not any(other <= fault.span for other in later)
+def _around(several: Iterable[Named], kept: Kept) -> Definitions:
+    """What definitions need, and no more; where one names what is not there, everything, as what it
+    means may be among the rest.
+    """
+    wanted: set[str] = set()
+    for made in several:
+        needed, complete = kept.needed(made)
+        if not complete:
+            return kept.definitions
+        wanted |= {made.name.text.lower(), *needed}
+    named = {key: each for key, each in kept.definitions.named.items() if key in wanted}
+    return replace(kept.definitions, named=named)
+
+
+def _about(faults: Iterable[Diagnostic], files: set[str]) -> list[Diagnostic]:
+    """Those that stand in these texts, and not in others of the catalog."""
+    return [each for each in faults if each.span.file in files and each.code not in _LATER]
 
 
 def _of_control(statement: Control, kept: Kept) -> Iterator[Diagnostic]:

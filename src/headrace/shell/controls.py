@@ -68,7 +68,7 @@ class Controls:
         if options["once"]:
             return self._to_its_end(launched)
         self.catalog.set_state(name, STARTED)
-        if launched.await_start():
+        if self._runs(launched):
             note = f"{name} runs as process {launched.pid}; STOP PIPELINE {name} ends it"
             return Result(note=f"{note}. Its log: {launched.log}")
         return self._to_its_end(launched)
@@ -98,6 +98,14 @@ class Controls:
         if self.state(name).running():
             self.tell(f"{name}: finishing the batch in hand …")
         return processes.stop(name, self.state(name))
+
+    def _runs(self, launched: Launched) -> bool:
+        try:
+            return launched.await_start()
+        except KeyboardInterrupt:
+            name = launched.pipeline
+            self.tell(f"{name}: goes on as process {launched.pid}; STOP PIPELINE {name} ends it")
+            raise
 
     def _to_its_end(self, launched: Launched) -> Result:
         """Ctrl-C stops the run in order, too, and waits for it; a second one waits no longer."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from headrace.catalog import Catalog
 from headrace.frontend.sql.compile import Compiler
 from headrace.frontend.sql.definitions import Definitions, Named, catalog_file, kind_of
+from headrace.frontend.sql.options import roles
 from headrace.frontend.sql.parser import parse
 from headrace.frontend.sql.statements import (
     Create,
@@ -31,11 +32,18 @@ from headrace.spec import unknown
 _SECRET = re.compile(r"\$\{secret:(\w+)\}")
 
 
+Key = tuple[str, str]  # the name of a definition, and its text
+
+
 class Texts:
-    """Statements of a catalog, each read once as long as its text stays the same."""
+    """Statements of a catalog, each read once as long as its text stays the same.
+
+    `uses` are the names that definitions refer to, so far as they have been asked for.
+    """
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, str], list[Statement]] = {}
+        self.uses: dict[Key, frozenset[str]] = {}
+        self._read: dict[Key, list[Statement]] = {}
 
     def read(self, catalog: Catalog) -> list[Statement]:
         """What this version does not understand is passed over: its name is unknown, then."""
@@ -53,12 +61,13 @@ class Kept:
     definitions: Definitions
     secrets: frozenset[str]
     values: Secrets
+    texts: Texts
 
     @classmethod
     def of(cls, catalog: Catalog, texts: Texts) -> Kept:
         definitions, _ = Definitions.of(texts.read(catalog))
         names = frozenset(secret.name.lower() for secret in catalog.secrets())
-        return cls(definitions, names, Secrets(catalog))
+        return cls(definitions, names, Secrets(catalog), texts)
 
     def find(self, name: str) -> Named | None:
         return self.definitions.find(name)
@@ -70,9 +79,26 @@ class Kept:
         """Over the definitions with their references replaced."""
         return Compiler(self.definitions.replaced(self.values)[0])
 
-    def uses(self, made: Named) -> set[str]:
+    def uses(self, made: Named) -> frozenset[str]:
         """The names that a definition itself refers to, in lower case."""
-        return {name.lower() for name in self.compiler.uses(made)}
+        key, known = (made.name.text, made.text), self.texts.uses
+        if key not in known:
+            known[key] = frozenset(name.lower() for name in Compiler(Definitions()).uses(made))
+        return known[key]
+
+    def needed(self, made: Named) -> tuple[dict[str, Named], bool]:
+        """What a definition is made of, by names in lower case, and whether all of it is there."""
+        found: dict[str, Named] = {}
+        complete = True
+        waiting = [*self.uses(made)]
+        while waiting:
+            key = waiting.pop()
+            part = self.find(key)
+            complete = complete and (part is not None or bool(roles(key)))
+            if part is not None and key not in found:
+                found[key] = part
+                waiting += self.uses(part)
+        return found, complete
 
     def users(self, name: str) -> list[Named]:
         """All that would not be there without it, in the order of creation."""
@@ -84,7 +110,7 @@ class Kept:
         return [made for key, made in self.definitions.named.items() if key in others]
 
     @cached_property
-    def _uses(self) -> dict[str, set[str]]:
+    def _uses(self) -> dict[str, frozenset[str]]:
         return {key: self.uses(made) for key, made in self.definitions.named.items()}
 
     def users_of_secret(self, name: str) -> list[Named]:
@@ -157,7 +183,9 @@ class Kept:
         else:
             gone.add(drop.name.text.lower())
         named = {key: made for key, made in self.definitions.named.items() if key not in gone}
-        return Kept(replace(self.definitions, named=named), secrets, self.values), []
+        return replace(
+            self, definitions=replace(self.definitions, named=named), secrets=secrets
+        ), []
 
     def dropped_with(self, drop: Drop) -> list[Named]:
         """What CASCADE drops, too."""
