@@ -161,7 +161,7 @@ def test_what_is_lost_is_in_the_exit_code_and_strictly_nothing_is_written(
     asked = ["convert", str(loader), "--schema", "bees INT", "-o", str(out)]
     assert run(*asked, "--strict") == 2
     assert not out.exists()
-    assert "nothing is written: 1 loss" in capsys.readouterr().err
+    assert "nothing is written: 1 gap" in capsys.readouterr().err
 
     assert run(*asked) == 1
     told = capsys.readouterr()

@@ -128,7 +128,7 @@ sink:
     )
     assert said(result) == ["TO_ADD connection.password", "NOT_NEEDED tasks.max"]
     assert [each.span.line for each in result.findings] == [10, 19]
-    assert len(result.losses) == 1
+    assert len(result.gaps) == 1
 
 
 def test_every_key_that_is_not_understood_is_told_of(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_every_key_that_is_not_understood_is_told_of(tmp_path: Path) -> None:
 
 def test_columns_that_nobody_names_are_to_be_added(tmp_path: Path) -> None:
     result = converted(tmp_path, JDBC_SINK, schema=None)
-    assert [each.code for each in result.losses] == ["TO_ADD"]
-    assert "--schema" in (result.losses[0].hint or "")
+    assert [each.code for each in result.gaps] == ["TO_ADD"]
+    assert "--schema" in (result.gaps[0].hint or "")
     assert "schema:" not in result.text
 
 
@@ -356,7 +356,7 @@ def test_lines_of_a_file_are_records_and_the_other_way_round(tmp_path: Path) -> 
     back = {"connector.class": "FileStreamSink", "topics": "logs", "value.converter": text}
     result = converted(tmp_path, {**back, "file": "out"})
     assert said(result) == ["DIFFERS file"]
-    assert result.losses == ()
+    assert result.gaps == ()
     assert "SELECT CAST(value AS STRING) AS value FROM input" in result.text
 
 

@@ -170,7 +170,7 @@ def test_laminars_statements_are_taken_as_they_are(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="2 pipelines"):
         convert([file])
     result = convert([file], pipeline="odd")
-    assert result.losses == ()
+    assert result.gaps == ()
     pipeline = made(tmp_path, result)
     assert (pipeline.name, pipeline.sources[0].options["bad_data"]) == ("odd", "skip")
 

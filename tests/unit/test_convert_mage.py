@@ -52,7 +52,7 @@ def test_a_loader_and_an_exporter_are_a_pipeline(tmp_path: Path) -> None:
     # Which is which follows from what is in them.
     for order in ([loader, exporter], [exporter, loader]):
         result = convert(order, schema="bees INT")
-        assert result.losses == ()
+        assert result.gaps == ()
         assert result.text.split("\n", 1)[1] == (
             """\
 pipeline: loader
@@ -147,7 +147,7 @@ def test_an_exporter_alone_has_a_source_to_be_filled_in(tmp_path: Path) -> None:
     folder.mkdir()
     (exporter,) = files(folder, honey=EXPORTER)
     result = convert([exporter], schema="bees INT")
-    assert [each.code for each in result.losses] == ["TO_ADD"]
+    assert [each.code for each in result.gaps] == ["TO_ADD"]
     assert "topic: the_topic  # not in the exporter's file\n" in result.text
 
 

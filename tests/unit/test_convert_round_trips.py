@@ -101,14 +101,14 @@ def test_every_example_and_every_case_is_the_same_in_sql(
         monkeypatch.setenv(variable, ADDRESSES.get(variable, "made-up"))
 
     sql = convert([file])
-    assert sql.losses == ()
+    assert sql.gaps == ()
     assert references <= set(re.findall(r"\$\{env:[^}]*\}", sql.text))
     first = load(tmp_path / file.name, text)
     second = load(tmp_path / "made.sql", sql.text)
     assert same(second) == same(first)
 
     back = convert([tmp_path / "made.sql"])
-    assert back.losses == ()
+    assert back.gaps == ()
     assert references <= set(re.findall(r"\$\{env:[^}]*\}", back.text))
     assert load(tmp_path / "back.yaml", back.text) == second
 
@@ -160,7 +160,7 @@ def test_sql_as_people_write_it_is_the_same_in_yaml(
 
     converted = convert([file], pipeline=pipeline)
     # The secret is in no definition of YAML: its place is the catalog.
-    assert [(each.code, each.span.line) for each in converted.losses] == [("TO_ADD", 3)]
+    assert [(each.code, each.span.line) for each in converted.gaps] == [("TO_ADD", 3)]
     assert "hidden" not in converted.text
     assert "${env:KAFKA}" in converted.text
     Catalog.of(Project(tmp_path)).put_secret("db", None, "DB_PASSWORD")

@@ -63,11 +63,11 @@ def convert(
         raise DefinitionError(f"{out} exists already", hint="choose another name, or add --force")
     converted = convert_files(files, origin, to, schema, pipeline)
     output.show_diagnostics(converted.findings)
-    if strict and converted.losses:
-        output.note(f"nothing is written: {output.counted(len(converted.losses), 'loss')}")
+    if strict and converted.gaps:
+        output.note(f"nothing is written: {output.counted(len(converted.gaps), 'gap')}")
         raise typer.Exit(EXIT_DEFINITION)
     _write(converted, out)
-    if converted.losses:
+    if converted.gaps:
         raise typer.Exit(EXIT_LOST)
 
 

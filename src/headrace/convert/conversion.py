@@ -16,7 +16,7 @@ from headrace.convert import connect, laminar, mage, ours, to_sql, to_yaml, wiri
 from headrace.convert.draft import Draft
 from headrace.convert.meaning import meaning
 from headrace.convert.notations import Notation, Origin
-from headrace.convert.report import Reading, Report, is_loss
+from headrace.convert.report import Reading, Report, is_gap
 from headrace.errors import DefinitionError, InternalError
 from headrace.frontend import yaml
 from headrace.frontend.load import examine
@@ -33,9 +33,9 @@ class Converted:
     findings: tuple[Diagnostic, ...] = ()
 
     @property
-    def losses(self) -> tuple[Diagnostic, ...]:
+    def gaps(self) -> tuple[Diagnostic, ...]:
         """What the result does less than the file asks for, or not by itself."""
-        return tuple(finding for finding in self.findings if is_loss(finding))
+        return tuple(finding for finding in self.findings if is_gap(finding))
 
 
 def convert(
@@ -134,7 +134,7 @@ def _heading(reading: Reading) -> tuple[str, ...]:
     """What stands at the top of the result: where it came from, and what it lacks."""
     lines = list(reading.draft.heading)
     for finding in reading.findings:
-        if is_loss(finding):
+        if is_gap(finding):
             lines.append(f"{finding.code}: {finding.message}")
     return tuple(lines)
 

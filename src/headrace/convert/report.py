@@ -23,7 +23,7 @@ DIFFERS = "DIFFERS"
 NEEDLESS = "NOT_NEEDED"
 
 
-def is_loss(finding: Diagnostic) -> bool:
+def is_gap(finding: Diagnostic) -> bool:
     """Whether the result does less than the file asks for, or not all by itself."""
     return finding.code in (LOST, TO_ADD) or finding.severity is Severity.ERROR
 
