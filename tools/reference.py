@@ -141,8 +141,11 @@ def _value(value: Any) -> str:
 # Promises
 
 # The least that a definition needs beside its required options, which have examples.
+_SHARED = "kafka, shared"
+_KAFKA = {"topic": "orders", "schema": "id BIGINT"}
 _NEEDED: dict[str, dict[str, Any]] = {
-    "kafka": {"topic": "orders", "schema": "id BIGINT"},
+    "kafka": _KAFKA,
+    _SHARED: {**_KAFKA, "consumer_group": "orders", "share_partitions": True},
     "files": {"format": "json", "schema": "id BIGINT"},
     "log": {"format": "json", "schema": "id BIGINT"},
     "jdbc": {"table": "orders"},
@@ -160,7 +163,8 @@ def _promises() -> Iterator[str]:
         yield ""
         yield f"## As a {mode}"
         heads = ("source", *(f"into {sink}" for sink in SINKS))
-        rows = ((source, *(_promise(mode, source, sink) for sink in SINKS)) for source in SOURCES)
+        sources = (*SOURCES, _SHARED)
+        rows = ((source, *(_promise(mode, source, sink) for sink in SINKS)) for source in sources)
         yield from _table(heads, rows)
 
 
@@ -169,7 +173,7 @@ def _promise(mode: str, source: str, sink: str) -> str:
         file = Path(folder) / "pipeline.yaml"
         file.write_text(json.dumps(_definition(mode, source, sink)))
         definition = load(file)
-        if any(fault.code == "CANNOT_KEEP" for fault in definition.check()):
+        if any(fault.code in ("CANNOT_KEEP", "CANNOT_SHARE") for fault in definition.check()):
             return "refused"
         because = definition.plan.promises[0].because
     way = because.split(":")[0]
@@ -178,7 +182,8 @@ def _promise(mode: str, source: str, sink: str) -> str:
 
 def _definition(mode: str, source: str, sink: str) -> dict[str, Any]:
     """YAML holds JSON."""
-    read: dict[str, Any] = {"connector_type": source, **_examples(SOURCES[source].SPEC)}
+    kind = "kafka" if source == _SHARED else source
+    read: dict[str, Any] = {"connector_type": kind, **_examples(SOURCES[kind].SPEC)}
     read.update(_NEEDED.get(source, {}))
     written: dict[str, Any] = {"connector_type": sink, **_examples(SINKS[sink].SPEC)}
     if sink == "kafka":

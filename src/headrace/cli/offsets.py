@@ -51,10 +51,14 @@ def show(
 ) -> None:
     """Show how far a pipeline has read each partition, and what waits there."""
     definition = find_definition(file, pipeline)
-    if not definition.plan.in_batches:
+    shared = definition.plan.shared
+    cut_off = None
+    if shared is not None:
+        found = definition.standing()
+        origin = f"group {shared.group}"
+    elif not definition.plan.in_batches:
         found = definition.standing()
         origin = f"Spark's checkpoints in {definition.state.folder / 'checkpoint'}"
-        cut_off = None
     else:
         with _stored(definition, master) as stored:
             found, cut_off = stored.show(), stored.cut_off()
@@ -166,6 +170,12 @@ def _agreed(
 
 
 def _refuse_stream(definition: Definition) -> None:
+    shared = definition.plan.shared
+    if shared is not None:
+        raise DefinitionError(
+            f"{definition.pipeline.name} shares its partitions, and stands where the group says",
+            hint=f"end the pipelines that share it, and use `headrace groups reset {shared.group}`",
+        )
     if not definition.plan.in_batches:
         raise DefinitionError(
             f"{definition.pipeline.name} is a stream, and stands where Spark's checkpoint says",

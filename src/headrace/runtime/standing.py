@@ -1,7 +1,8 @@
 """Where a pipeline stands, and how it is moved: what `headrace offsets` shows and edits.
 
 A pipeline that reads in batches stands where its table of offsets says (`StoredPositions`), a
-stream where Spark's checkpoints say (`checkpointed`). Moving is planned first, as a list of moves;
+stream where Spark's checkpoints say (`checkpointed`), one that shares partitions where the group
+does (`of_group`). Moving is planned first, as a list of moves;
 storing them fails if the table was changed in between.
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.admin import places, topics
+from headrace.admin import groups, places, topics
 from headrace.admin.client import Clusters
 from headrace.admin.places import Place
 from headrace.admin.resets import Scope
@@ -233,6 +234,15 @@ def checkpointed(plan: Plan, state: PipelineState) -> list[Standing]:
         extent = source.extent(clusters)
         found += _standings(source.name, stands, extent.begins, extent.ends)
     return found
+
+
+def of_group(source: KafkaSource) -> list[Standing]:
+    """Where all who share the partitions of a source stand together."""
+    clusters = Clusters()
+    known = groups.committed(clusters.at(source.bootstrap), source.group)
+    stands = {key: at for key, at in known.items() if source.reads(key[0])}
+    extent = source.extent(clusters)
+    return list(_standings(source.name, stands, extent.begins, extent.ends))
 
 
 def _standings(source: str, stored: Offsets, begins: Offsets, ends: Offsets) -> Iterator[Standing]:
