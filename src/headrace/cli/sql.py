@@ -7,7 +7,6 @@ with the exit code of that error; of a text with a fault nothing is done.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,6 +19,7 @@ import typer
 from headrace.cli import output
 from headrace.cli.arguments import at_most_one
 from headrace.cli.pipelines import MasterOption
+from headrace.cli.sql_screen import cell
 from headrace.cli.story import story_lines
 from headrace.errors import DefinitionError
 from headrace.shell.result import Result
@@ -112,7 +112,7 @@ def _show_story(story: Any, form: Form) -> None:
 
 
 def _show_table(result: Result) -> None:
-    cells = [[output.printable(_cell(value)) for value in row] for row in result.rows]
+    cells = [[output.printable(cell(value)) for value in row] for row in result.rows]
     right = [
         output.is_numeric(row[number] for row in result.rows)
         for number in range(len(result.columns))
@@ -128,19 +128,8 @@ def _show_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
     writer.writerows(
-        ["" if value is None else _cell(value) for value in row] for row in result.rows
+        ["" if value is None else cell(value) for value in row] for row in result.rows
     )
 
 
 _SHOWS = {Form.TABLE: _show_table, Form.JSON: _show_json, Form.CSV: _show_csv}
-
-
-def _cell(value: Any) -> str:
-    """A value as data has it, and not as a person would say it."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value)
