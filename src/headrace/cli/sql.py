@@ -127,9 +127,7 @@ def _show_json(result: Result) -> None:
 def _show_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
-    writer.writerows(
-        ["" if value is None else cell(value) for value in row] for row in result.rows
-    )
+    writer.writerows(["" if value is None else cell(value) for value in row] for row in result.rows)
 
 
 _SHOWS = {Form.TABLE: _show_table, Form.JSON: _show_json, Form.CSV: _show_csv}
