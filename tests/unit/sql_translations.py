@@ -67,11 +67,13 @@ TRANSLATIONS = (
         [("t", "1", "x", None)],
     ),
     Translation(
-        "SELECT (doc->>'o d')::int + 1, (doc->'a')->>'b', coalesce(doc->>'none', 'no') FROM t",
-        "SELECT (variant_get(doc, '$[\"o d\"]', 'string'))::int + 1, "
+        "SELECT (doc->>'o d')::int + doc->>'o d'::INT4, (doc->'a')->>'b', "
+        "coalesce(doc->>'none', 'no') FROM t",
+        "SELECT (variant_get(doc, '$[\"o d\"]', 'string'))::int + "
+        "variant_get(doc, '$[\"o d\"]', 'string')::INT, "
         "variant_get((variant_get(doc, '$.a')), '$.b', 'string'), "
         "coalesce(variant_get(doc, '$.none', 'string'), 'no') FROM t",
-        [(3, '[1,{"c":"x"}]', "no")],
+        [(4, '[1,{"c":"x"}]', "no")],
     ),
     Translation(
         "SELECT doc_text::json->'k'->>1, CAST(doc_text AS JSONB)->>'k', "
@@ -89,10 +91,14 @@ TRANSLATIONS = (
     ),
     Translation(
         "SELECT transform(items, x -> x + 1), transform(items, x -> 'a'), "
-        "aggregate(items, 0, (sum, x) -> sum + x), transform(items, x -> x::TEXT) FROM t",
+        "aggregate(items, 0, (sum, x) -> sum + x), transform(items, x -> x::TEXT), "
+        "transform(array(doc), d -> d->>'s'), "
+        "transform(items, x -> '[5]'::json ->> 0) FROM t",
         "SELECT transform(items, x -> x + 1), transform(items, x -> 'a'), "
-        "aggregate(items, 0, (sum, x) -> sum + x), transform(items, x -> x::STRING) FROM t",
-        [([2, 3], ["a", "a"], 3, ["1", "2"])],
+        "aggregate(items, 0, (sum, x) -> sum + x), transform(items, x -> x::STRING), "
+        "transform(array(doc), d -> variant_get(d, '$.s', 'string')), "
+        "transform(items, x -> variant_get(parse_json('[5]'), '$[0]', 'string')) FROM t",
+        [([2, 3], ["a", "a"], 3, ["1", "2"], ["t"], ["5", "5"])],
     ),
     # Times
     Translation(

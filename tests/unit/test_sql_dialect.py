@@ -53,6 +53,15 @@ def test_every_letter_keeps_its_place() -> None:
         assert place == fragment(sql).span.within(sql, sql.index(word))
 
 
+def test_brackets_may_be_nested_without_end() -> None:
+    deep = "(" * 1_500 + "a - b" + ")" * 1_500
+    translated, faults = translate(fragment(f"EXTRACT(EPOCH FROM {deep})"))
+    assert faults == []
+    assert translated.sql.endswith(" AS INTERVAL SECOND) AS DECIMAL(20, 6)) AS DOUBLE)")
+    chain = "x" + "::json -> 'a'" * 200
+    assert translate(fragment(chain))[0].sql.count("parse_json(") == 200
+
+
 def test_an_expression_is_translated_like_a_query() -> None:
     translated, faults = translate(fragment("CAST(value AS TEXT)"))
     assert (translated.sql, faults) == ("CAST(value AS STRING)", [])

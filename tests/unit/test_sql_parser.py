@@ -367,6 +367,11 @@ def test_a_text_that_took_the_next_lines_is_suspected() -> None:
     assert "the text that begins at 2:11 may lack its closing quote" in faults_of(text)[0]
 
 
+def test_a_line_of_a_query_may_begin_with_a_word_of_statements() -> None:
+    text = "SELECT id,\n  insert, drop\nFROM t WHERE\n  create IS NULL AND\n  drop > 1"
+    assert one(text, Select).query.sql == text
+
+
 def test_what_is_nested_without_end_is_refused() -> None:
     deep = "ARRAY<" * 5_000
     assert "nested too deeply" in fault_of(f"CREATE TABLE t ( a {deep} ) WITH ( a = 'b' )")

@@ -119,9 +119,9 @@ class Cursor:
 
         After a fault it goes on with the next item, however deep inside the last it was.
         """
-        first = self.at
-        opening = self.tokens[first - 1]
+        opening = self.tokens[self.at - 1]
         while not self.accept(")"):
+            first = self.at
             try:
                 if self.ended:
                     raise self.not_closed(opening)
@@ -136,7 +136,7 @@ class Cursor:
                 self.accept(",")
 
     def _skip_item(self, first: int) -> None:
-        """Goes to the end of the item that is being read; the list of all begins at `first`."""
+        """Goes to the end of the item that is being read, which begins at `first`."""
         reached, self.at = self.at, first
         depth = angles = 0
         while not self.ended and (

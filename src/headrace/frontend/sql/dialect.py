@@ -50,13 +50,6 @@ _SPARK_INTERVAL = re.compile(
 _KEEPS_DIFFERENCE = words(
     "MAX MIN AVG MEAN SUM ABS COALESCE FIRST LAST ANY_VALUE GREATEST LEAST MEDIAN"
 )
-# Functions whose arguments after the first may be `x -> …`.
-_HIGHER_ORDER = words(
-    """
-    TRANSFORM FILTER EXISTS FORALL AGGREGATE REDUCE ZIP_WITH MAP_FILTER MAP_ZIP_WITH
-    TRANSFORM_KEYS TRANSFORM_VALUES ARRAY_SORT
-    """
-)
 _HASHES = words("HASH XXHASH64")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -76,7 +69,10 @@ def translate(
             _translate_word(editor, at)
         except SqlFault as fault:
             editor.cursor.faults.append(fault.diagnostic)
-    edits = editor.edits()
+    try:
+        edits = editor.edits()
+    except SqlFault as fault:
+        return fragment, [*editor.cursor.faults, fault.diagnostic]
     if not edits:
         return fragment, editor.cursor.faults
     as_written = fragment.sql == fragment.span.raw and not fragment.span.edits
@@ -86,7 +82,7 @@ def translate(
 
 def _translate_word(editor: Editor, at: int) -> None:
     rule = _RULES.get(editor.key(at))
-    if at < editor.done or editor.key(at - 1) in (".", "AS"):
+    if at in editor.done or editor.key(at - 1) in (".", "AS"):
         return  # a name
     if rule is not None:
         rule(editor, at)
@@ -202,18 +198,20 @@ def _epoch(editor: Editor, at: int, inside: range) -> None:
 
 def _is_difference(editor: Editor, inside: range) -> bool:
     """Whether one time is taken from another, as far as words can tell."""
-    minuses = [at for at in editor.top(inside)[1:] if editor.key(at) == "-"]
-    if minuses:
-        after = minuses[-1] + 1
-        return editor.key(after) != "INTERVAL" and editor.sort(after) is not Sort.NUMBER
-    first = inside.start
-    if editor.key(first) == "(" and editor.closing(first) == inside[-1]:
-        inner = range(first + 1, inside[-1])
-        return bool(inner) and _is_difference(editor, inner)
-    if editor.key(first) in _KEEPS_DIFFERENCE and editor.is_call(first):
-        arguments = editor.arguments(first + 1)
-        return bool(arguments) and _is_difference(editor, arguments[0])
-    return editor.key(first) == "INTERVAL"
+    while inside:
+        minuses = [at for at in editor.top(inside)[1:] if editor.key(at) == "-"]
+        if minuses:
+            after = minuses[-1] + 1
+            return editor.key(after) != "INTERVAL" and editor.sort(after) is not Sort.NUMBER
+        first = inside.start
+        if editor.key(first) in _KEEPS_DIFFERENCE and editor.is_call(first):
+            arguments = editor.arguments(first + 1)
+            inside = arguments[0] if arguments else range(0)
+        elif editor.key(first) == "(" and editor.closing(first) == inside[-1]:
+            inside = range(first + 1, inside[-1])
+        else:
+            return editor.key(first) == "INTERVAL"
+    return False
 
 
 # JSON.
@@ -221,7 +219,7 @@ def _is_difference(editor: Editor, inside: range) -> bool:
 
 def _json_path(editor: Editor, at: int) -> None:
     """`doc -> 'a' ->> 'b'`, as one path into a VARIANT."""
-    if at == 0 or _is_lambda(editor, at):
+    if at == 0 or editor.is_lambda(at):
         return
     path, as_text, end = "$", False, at
     while editor.key(end) in ("->", "->>") and not as_text:
@@ -240,7 +238,6 @@ def _json_path(editor: Editor, at: int) -> None:
     kind = ", 'string'" if as_text else ""
     editor.open(start, "variant_get(")
     editor.replace_after(at - 1, end - 1, f", {literal(path)}{kind})")
-    editor.done = end
 
 
 def _step(editor: Editor, at: int) -> str | None:
@@ -259,19 +256,6 @@ def _step(editor: Editor, at: int) -> str | None:
         return None
     hint = "write `variant_get(document, '$.' || name, 'string')`"
     raise editor.cursor.fault("after `->>` stands a text or a whole number", token, hint)
-
-
-def _is_lambda(editor: Editor, at: int) -> bool:
-    """Whether this arrow is that of `x -> …` in a function that takes one."""
-    first = editor.opening(at - 1) if editor.key(at - 1) == ")" else at - 1
-    if editor.key(at) != "->" or editor.key(first - 1) != ",":
-        return False
-    depth = 0
-    for each in range(first - 1, 0, -1):
-        depth += (editor.key(each) in (")", "]")) - (editor.key(each) in ("(", "["))
-        if depth < 0:
-            return editor.key(each - 1) in _HIGHER_ORDER
-    return False
 
 
 # Lists.

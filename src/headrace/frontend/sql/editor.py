@@ -7,6 +7,7 @@ not disturb each other, as each touches only its own words.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from headrace.frontend.sql.cursor import Cursor
 from headrace.frontend.sql.intervals import Interval, read_interval
@@ -20,6 +21,13 @@ _NO_CALL = words(
     """
     AND OR NOT IN ON WHERE SELECT BY WHEN THEN ELSE CASE FROM HAVING BETWEEN LIKE ILIKE RLIKE AS
     DISTINCT ALL ANY EXISTS UNION EXCEPT INTERSECT USING OVER VALUES LIMIT IS RETURN
+    """
+)
+# Functions whose arguments after the first may be `x -> …`.
+_HIGHER_ORDER = words(
+    """
+    TRANSFORM FILTER EXISTS FORALL AGGREGATE REDUCE ZIP_WITH MAP_FILTER MAP_ZIP_WITH
+    TRANSFORM_KEYS TRANSFORM_VALUES ARRAY_SORT
     """
 )
 # Types that a text can follow, to be one value with it.
@@ -54,7 +62,7 @@ def _partners(tokens: list[Token]) -> dict[int, int]:
 class Editor:
     """`times` are the columns of watermarks by their tables, in lower case.
 
-    Words before `done` are translated already: a rule that replaces several sets it.
+    `done` are the numbers of words that were replaced with others around them.
     """
 
     def __init__(self, fragment: Fragment, times: Mapping[str, str]) -> None:
@@ -62,7 +70,7 @@ class Editor:
         self.tokens = self.cursor.tokens
         self.scopes = Scopes(self.tokens)
         self.times = times
-        self.done = 0
+        self.done: set[int] = set()
         self._partners = _partners(self.tokens)
         self._opened: dict[int, str] = {}
         self._closed: dict[int, str] = {}
@@ -82,24 +90,30 @@ class Editor:
 
     def replace(self, first: int, last: int, text: str) -> None:
         """Text in place of the words from one to another."""
+        self.done.update(range(first, last + 1))
         self._replaced.append(Edit(self.tokens[first].start, self.tokens[last].end, text))
 
     def replace_before(self, first: int, following: int, text: str) -> None:
         """Text in place of all from one word to before another."""
+        self.done.update(range(first, following))
         self._replaced.append(Edit(self.tokens[first].start, self.tokens[following].start, text))
 
     def replace_after(self, before: int, last: int, text: str) -> None:
         """Text in place of all that follows one word, up to another."""
+        self.done.update(range(before + 1, last + 1))
         self._replaced.append(Edit(self.tokens[before].end, self.tokens[last].end, text))
 
     def edits(self) -> tuple[Edit, ...]:
+        """All of them in order; raises SqlFault where two are about the same words."""
         places = {*self._opened, *self._closed}
         put = [Edit(at, at, self._closed.get(at, "") + self._opened.get(at, "")) for at in places]
-        kept: list[Edit] = []
-        for edit in sorted([*put, *self._replaced]):
-            if not kept or edit.start >= kept[-1].end:
-                kept.append(edit)
-        return tuple(kept)
+        edits = sorted([*put, *self._replaced])
+        for edit, following in pairwise(edits):
+            if following.start < edit.end:
+                token = next(each for each in self.tokens if each.end >= following.start)
+                hint = "put the parts in brackets, or write it in Spark's way"
+                raise self.cursor.fault("this is too tangled to be translated", token, hint)
+        return tuple(edits)
 
     # What the rules ask.
 
@@ -151,10 +165,29 @@ class Editor:
                     continue
             elif self.sort(at) is Sort.TEXT and self.key(at - 1) in _BEFORE_TEXT:
                 at -= 1
-            if at < 2 or self.key(at - 1) not in (".", "::", ":"):
+            if at < 2 or not self._joins(at - 1):
                 break
             at -= 2
         return max(at, 0)
+
+    def _joins(self, at: int) -> bool:
+        """Whether what stands here joins the value after it to the one before it."""
+        if self.key(at) in ("->", "->>"):
+            # A cast after a path is of what the path gives.
+            return self.sort(at + 1) in (Sort.TEXT, Sort.NUMBER) and not self.is_lambda(at)
+        return self.key(at) in (".", "::", ":")
+
+    def is_lambda(self, at: int) -> bool:
+        """Whether the arrow here is that of `x -> …` in a function that takes one."""
+        first = self.opening(at - 1) if self.key(at - 1) == ")" else at - 1
+        if self.key(at) != "->" or self.key(first - 1) != ",":
+            return False
+        depth = 0
+        for each in range(first - 1, 0, -1):
+            depth += (self.key(each) in (")", "]")) - (self.key(each) in ("(", "["))
+            if depth < 0:
+                return self.key(each - 1) in _HIGHER_ORDER
+        return False
 
     def _names_function(self, at: int) -> bool:
         named = self.sort(at) in (Sort.WORD, Sort.QUOTED)

@@ -36,7 +36,7 @@ from headrace.frontend.sql.statements import (
     Statement,
     Verb,
 )
-from headrace.frontend.sql.tokens import Sort, Token, ends_block, name, value
+from headrace.frontend.sql.tokens import Sort, Token, ends_block, name, value, words
 from headrace.spans import Diagnostic, Span
 from headrace.spec import nearest
 
@@ -75,8 +75,15 @@ _OTHER_KINDS = {
     "SCHEMA": "there is one catalog in each project; leave this out",
     "INDEX": "leave it out; nothing here has an index",
 }
-# Words that can only begin a statement, where one stands first on its line.
-_BEGINNINGS = ("CREATE", "INSERT", "DROP", "EXPLAIN", "DESCRIBE")
+# What begins a statement where it stands first on its line: a word, and those that follow it.
+_BEGINNINGS = {"CREATE": (*_KINDS, "OR"), "INSERT": ("INTO", "OVERWRITE"), "DROP": tuple(_KINDS)}
+# After these a query goes on.
+_GO_ON = words(
+    """
+    SELECT DISTINCT ALL FROM JOIN WHERE ON BY HAVING AND OR NOT IN IS LIKE BETWEEN WHEN THEN ELSE
+    CASE AS OVER UNION EXCEPT INTERSECT WITH LIMIT INTERVAL
+    """
+)
 
 
 def parse(text: str, file: str = "sql") -> tuple[list[Statement], list[Diagnostic]]:
@@ -249,10 +256,14 @@ class _Parser:
             opened.pop()
 
     def _begins_another(self) -> bool:
+        """Whether a line begins like a statement, where a query could have ended before it."""
         cursor = self.cursor
-        if cursor.token.key not in _BEGINNINGS or not self._first_on_line(cursor.at):
+        following = _BEGINNINGS.get(cursor.token.key)
+        if following is None or cursor.ahead().key not in following:
             return False
-        return cursor.ahead().sort is Sort.WORD and cursor.tokens[cursor.at - 1].key not in _JOINTS
+        before = cursor.tokens[cursor.at - 1]
+        goes_on = before.key in _GO_ON or (before.sort is Sort.SYMBOL and before.key not in ")]*")
+        return not goes_on and self._first_on_line(cursor.at)
 
     # CREATE.
 
@@ -501,8 +512,6 @@ class _Parser:
 
 
 _SHOW = f"write SHOW {', '.join(word.upper() for word in SHOWN)} or CREATE name"
-# After these a line may go on with any word.
-_JOINTS = ("AS", ",", ".", "BY", "SELECT")
 _READ: dict[str, Callable[[_Parser, int], Statement]] = {
     "CREATE": _Parser._create,
     "INSERT": _Parser._insert,
