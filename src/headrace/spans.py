@@ -134,7 +134,9 @@ class Node:
 
     @property
     def text(self) -> str:
-        """A scalar as text."""
+        """A scalar as text; of what is none, what it is."""
+        if isinstance(self.value, list | dict):
+            return self.shape
         return str(self.value) if self.written is None else self.written
 
     @property

@@ -182,10 +182,10 @@ class Reading:
                 found[key] = field
             elif self.decided or _is_unknown(key, self.role.other):
                 yield Diagnostic("UNKNOWN_OPTION", problem, field.key)
-        if not found:
-            return
-        first = next(iter(found.values())).key
         there = rest.get("properties")
+        if not found or (there is not None and not isinstance(there.node.value, dict)):
+            return  # what is no mapping is reported as that
+        first = next(iter(found.values())).key
         if there is not None and isinstance(there.node.value, dict):
             found = there.node.value | found
         rest["properties"] = Field(first, Node(found, first))
@@ -319,8 +319,7 @@ def _take_offset(rest: dict[str, Field], span: Span) -> Iterator[Diagnostic]:
             yield Diagnostic("OPTION_TWICE", message, asked.key, "keep one of them")
         rest["auto_offset_reset"] = Field(asked.key, Node(word, asked.node.span))
     else:
-        shown = asked.node.text if not isinstance(asked.node.value, list) else "a list"
-        message = f"`offset` must be earliest, latest or timestamp, and is `{shown}`"
+        message = f"`offset` must be earliest, latest or timestamp, and is `{asked.node.text}`"
         hint = "a number is written `offset = ( type = 'int', value = 1000 )`"
         yield Diagnostic("BAD_CHOICE", message, asked.node.span, hint)
         rest.setdefault("auto_offset_reset", Field(asked.key, Node("earliest", asked.node.span)))
