@@ -115,7 +115,7 @@ def test_logins_and_registries_are_lost_and_told_of(tmp_path: Path) -> None:
         'schema_registry.endpoint' = 'http://registry:8081', value_subject = 'orders-value'
     );
     CREATE TABLE orders ( id BIGINT ) WITH ( connector = 'shop', 'source.offset' = 'latest' );
-    CREATE TABLE shown WITH ( connector = 'stdout' );
+    CREATE TABLE shown WITH ( connector = 'stdout', colour = 'red' );
     SET updating_ttl = '1 hour';
     INSERT INTO shown SELECT id FROM orders;
     """
@@ -126,6 +126,7 @@ def test_logins_and_registries_are_lost_and_told_of(tmp_path: Path) -> None:
         "5 NOT_CONVERTED auth.password",
         "6 NOT_CONVERTED schema_registry.endpoint",
         "6 NOT_CONVERTED value_subject",
+        "9 NOT_CONVERTED colour",
         "10 NOT_CONVERTED SET updating_ttl",
     ]
     pipeline = made(tmp_path, result)

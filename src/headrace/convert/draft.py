@@ -8,7 +8,8 @@ and values of plain types; comments travel beside them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -142,13 +143,24 @@ def _steps(fields: Mapping[str, Field], remarks: Remarks) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def unknown(root: Node) -> Iterator[tuple[str, Field]]:
+    """Options of sources and sinks that their specs do not have."""
+    fields = _fields(root)
+    for many, options_of in (("sources", source_options), ("sinks", sink_options)):
+        for each in _named(fields, many.removesuffix("s"), many).values():
+            body = _fields(each.node)
+            options = options_of(body["connector_type"].node.text)
+            known = {name for option in options for name in option.names}
+            yield from ((key, field) for key, field in body.items() if key not in known)
+
+
 def plain_values(options: tuple[Option, ...], fields: Mapping[str, Field]) -> dict[str, Plain]:
     """The values by the names of their options; what says nothing (`null`) is left out."""
     by_name = {name: option for option in options for name in option.names}
     return {
         by_name[key].name: plain(by_name[key], each.node)
         for key, each in fields.items()
-        if each.node.value is not None
+        if key in by_name and each.node.value is not None
     }
 
 
@@ -160,7 +172,9 @@ def plain(option: Option, node: Node) -> Plain:
 
 
 def _whole(_option: Option, node: Node) -> Plain:
-    return int(node.text.replace("_", ""))
+    """A number; what is none stays as it is, for the checks to say so."""
+    digits = node.text.strip().replace("_", "")
+    return int(digits) if re.fullmatch(r"[-+]?[0-9]{1,30}", digits) else node.text
 
 
 def _flag(_option: Option, node: Node) -> Plain:

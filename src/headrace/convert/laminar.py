@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headrace.convert.arroyo_options import CONNECTORS, MARKS, METADATA, Table
 from headrace.convert.comments import DASHES, Comments
-from headrace.convert.draft import of_tree
+from headrace.convert.draft import of_tree, unknown
 from headrace.convert.ours import chosen, tell
 from headrace.convert.report import Keys, Reading, Report
 from headrace.errors import DefinitionError
@@ -65,6 +65,8 @@ def read(path: Path, text: str, pipeline: str | None = None) -> Reading:
     _refuse(path, faults)
     if tree is None:
         raise DefinitionError(f"{path}: `{made.name}` reads nothing")
+    for key, each in unknown(tree):
+        reader.report.lost(key, each.key, "has no equal here")
     draft = of_tree(tree, path.stem, Comments(known, DASHES))
     heading = (f"From {path.name}, of Arroyo or Laminar.", *draft.heading)
     return Reading(replace(draft, heading=heading), reader.report.ordered)

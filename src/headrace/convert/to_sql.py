@@ -214,7 +214,8 @@ def _value(each: Plain) -> str:
         return _options(each)
     if isinstance(each, list):
         inside = ", ".join(_value(item) for item in each)
-        return f"[{inside}]" if isinstance(each[0], dict) else f"({inside})"
+        # `()` would be no options at all.
+        return f"[{inside}]" if not each or isinstance(each[0], dict) else f"({inside})"
     return _text(str(each))
 
 
