@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from tests.unit.sql_translations import TABLE, TIMES, TRANSLATIONS, UNCHANGED
@@ -22,6 +25,26 @@ def test_every_translation_runs(spark: SparkSession) -> None:
         if sorted(found, key=repr) != sorted(case.rows, key=repr):
             wrong[translated.sql] = found
     assert wrong == {}
+
+
+def test_the_examples_of_every_function_stay_as_they_are(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    catalog = spark._jsparkSession.sessionState().catalog()
+    identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+    names = [row.function for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
+    changed = {}
+    seen = 0
+    for name in names:
+        if not name.isidentifier():
+            continue
+        text = catalog.lookupFunctionInfo(identifier(name)).getExamples()
+        for sql in re.findall(r"^\s*> (SELECT [^\n]*);$", text, re.MULTILINE):
+            translated, faults = translate(Fragment(sql, Span("p.sql", 1, 1, sql)))
+            seen += 1
+            if translated.sql != sql or faults:
+                changed[sql] = (translated.sql, faults)
+    assert seen > 500
+    assert changed == {}
 
 
 def answer(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:

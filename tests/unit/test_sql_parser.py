@@ -317,6 +317,7 @@ def test_the_name_of_what_is_broken_is_known() -> None:
     (broken,) = statements
     assert isinstance(broken, Broken)
     assert (broken.kind, broken.name.text, len(faults)) == (Kind.TABLE, "t", 1)
+    assert broken.text == "CREATE TABLE t ( id BIGNT ) WITH ( connector = 'k' )"
 
 
 def test_a_broken_block_is_left_at_its_end() -> None:

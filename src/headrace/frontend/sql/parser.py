@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from headrace.frontend.sql import elsewhere
 from headrace.frontend.sql.columns import read_columns
 from headrace.frontend.sql.cursor import Cursor, Reported, SqlFault
 from headrace.frontend.sql.fields import read_fields
@@ -42,39 +43,6 @@ from headrace.spec import nearest
 
 _QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 _KINDS = {kind.value.upper(): kind for kind in Kind}
-_CURES = {
-    "ALTER": "make it again with CREATE OR REPLACE",
-    "UPDATE": "rows in a topic cannot be changed; a sink with `mode = 'upsert'` replaces them",
-    "DELETE": "rows in a topic cannot be deleted; write the others to another one",
-    "MERGE": "a sink with `mode = 'upsert'` and `key` keeps one row a key",
-    "TRUNCATE": "`headrace topics` empties and deletes topics",
-    "USE": "there is one catalog in each project; leave this out",
-    "BEGIN": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
-    "EXECUTE": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
-    "END": "it ends a BEGIN, and none is open here",
-    "COPY": "a pipeline copies: `INSERT INTO target SELECT * FROM origin`",
-    "LIST": "write SHOW",
-    "RUN": "write START PIPELINE name",
-    "ANALYZE": "Kafka counts nothing beforehand; leave this out",
-    "COMMIT": "each batch is committed by itself; leave this out",
-    "ROLLBACK": "each batch is committed by itself; leave this out",
-    "GRANT": "rights are given by the broker or the database",
-}
-_OTHER_KINDS = {
-    "STREAM": "what is read or written is a TABLE: `CREATE TABLE name ( … ) WITH ( … )`",
-    "SOURCE": "it is a TABLE: `CREATE TABLE name ( … ) WITH ( connector = …, type = 'source' )`",
-    "SINK": "it is a TABLE: `CREATE TABLE name WITH ( connector = …, type = 'sink' )`",
-    "TOPIC": "topics are made by `headrace topics create`",
-    "MATERIALIZED": "what is kept up to date is a PIPELINE that writes to a table with "
-    "`mode = 'upsert'`",
-    "TEMPORARY": "leave TEMPORARY out",
-    "TEMP": "leave TEMP out",
-    "EXTERNAL": "leave EXTERNAL out",
-    "FUNCTION": "one in Python is a view: `CREATE VIEW name WITH ( python = 'module.name' )`",
-    "DATABASE": "there is one catalog in each project; leave this out",
-    "SCHEMA": "there is one catalog in each project; leave this out",
-    "INDEX": "leave it out; nothing here has an index",
-}
 # What begins a statement where it stands first on its line: a word, and those that follow it.
 _BEGINNINGS = {"CREATE": (*_KINDS, "OR"), "INSERT": ("INTO", "OVERWRITE"), "DROP": tuple(_KINDS)}
 # After these a query goes on.
@@ -146,9 +114,8 @@ class _Parser:
         cursor = self.cursor
         if token.sort is not Sort.WORD:
             raise cursor.expected([], "a statement, such as CREATE, INSERT INTO or SELECT")
-        words = [word.lower() for word in (*_READ, *_QUERIES, "WITH")]
-        close = nearest(token.text, words)
-        hint = _CURES.get(token.key)
+        close = nearest(token.text, [word.lower() for word in (*_READ, *_QUERIES)])
+        hint = elsewhere.STATEMENTS.get(token.key)
         if hint is None and close:
             hint = f"did you mean `{close[0].upper()}`?"
         if hint is None:
@@ -205,16 +172,17 @@ class _Parser:
     def _first_on_line(self, at: int) -> bool:
         if at == 0:
             return True
-        return (
-            "\n" in self.cursor.text[self.cursor.tokens[at - 1].end : self.cursor.tokens[at].start]
-        )
+        between = slice(self.cursor.tokens[at - 1].end, self.cursor.tokens[at].start)
+        return "\n" in self.cursor.text[between]
 
     def _broken(self, first: int) -> Statement | None:
         head = self.head
         if head is None or self.cursor.tokens[first].key != "CREATE":
             return None
-        text, span = self._whole(first)
-        return Broken(text, span, head.name, head.or_replace, head.if_not_exists, head.kind)
+        semicolon = self.cursor.tokens[self.cursor.at - 1].key == ";"
+        fragment = self.cursor.fragment(first, self.cursor.at - semicolon)
+        made = fragment.sql, fragment.span, head.name, head.or_replace, head.if_not_exists
+        return Broken(*made, head.kind)
 
     # The SQL inside.
 
@@ -248,9 +216,8 @@ class _Parser:
         elif token.key in (")", "]"):
             partner = "(" if token.key == ")" else "["
             if not opened:
-                raise self.cursor.fault(
-                    f"this `{token.key}` has no `{partner}`", token, "remove it"
-                )
+                message = f"this `{token.key}` has no `{partner}`"
+                raise self.cursor.fault(message, token, "remove it")
             if opened[-1].key != partner:
                 raise self.cursor.not_closed(opened[-1])
             opened.pop()
@@ -294,7 +261,7 @@ class _Parser:
         if token.sort is not Sort.WORD:
             raise cursor.expected([*_KINDS], f"after {verb}")
         close = nearest(token.text, [kind.lower() for kind in _KINDS])
-        hint = _OTHER_KINDS.get(token.key) if verb == "CREATE" else None
+        hint = elsewhere.KINDS.get(token.key) if verb == "CREATE" else None
         if hint is None and close:
             hint = f"did you mean `{verb} {close[0].upper()}`?"
         if hint is None:
@@ -347,12 +314,12 @@ class _Parser:
         if cursor.looking("("):
             hint = "name the columns in the SELECT: `SELECT id AS order_id …`"
             raise cursor.fault("a view has no list of columns", hint=hint)
-        options = read_fields(cursor) if cursor.accept("WITH") else None
+        options: Fields = read_fields(cursor) if cursor.accept("WITH") else {}
         query = None
-        if options is None or not cursor.ended:
+        if not options or cursor.looking("AS"):
             cursor.expect("AS", f"after the view `{head.name}`", _CREATES[head.kind][1])
             query = self._query()
-        return CreateView(*self._created(head, first), query, options or {})
+        return CreateView(*self._created(head, first), query, options)
 
     def _pipeline(self, head: _Head, first: int) -> Statement:
         cursor = self.cursor
@@ -450,16 +417,14 @@ class _Parser:
         elif token.sort is Sort.WORD and what in SHOWN:
             cursor.take()
         else:
-            words = [*(word.upper() for word in SHOWN), "CREATE"]
-            raise cursor.expected([], "what to show", cursor.misspelt(words) or _SHOW)
+            known = [*(word.upper() for word in SHOWN), "CREATE"]
+            raise cursor.expected([], "what to show", cursor.misspelt(known) or _SHOW)
         return Show(*self._whole(first), what)
 
     def _kind_before_name(self) -> Kind | None:
         """A kind, unless the word is the name itself."""
-        following = self.cursor.ahead()
-        if (self.cursor.token.key in _KINDS and following.key not in (";", ".", "")) or (
-            self.cursor.token.key in _KINDS and following.sort in (Sort.QUOTED, Sort.TEXT)
-        ):
+        named = self.cursor.ahead().sort in (Sort.WORD, Sort.QUOTED, Sort.TEXT)
+        if named and self.cursor.token.key in _KINDS:
             return _KINDS[self.cursor.take().key]
         return None
 
