@@ -28,7 +28,7 @@ from headrace.shell.session import Session
 
 from .conftest import Bench
 
-WAIT_SECONDS = 180
+WAIT_SECONDS = 300
 
 SOURCE = """
 CREATE CONNECTION kafka_source TO kafka (
@@ -339,6 +339,17 @@ def test_a_select_can_be_interrupted_and_the_shell_goes_on(
         one(session, forever)
     assert wait_until(lambda: not tracker.getActiveStageIds(), WAIT_SECONDS)
     assert one(session, "SELECT count(*) AS n FROM ticks").rows == ((100000,),)
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(desk: Desk) -> None:
+    command = [sys.executable, "-m", "headrace.cli.main", "sql", "-c", "SELECT 1"]
+    with subprocess.Popen(command, cwd=desk.folder, stderr=subprocess.PIPE, text=True) as shell:
+        assert shell.stderr is not None
+        assert shell.stderr.readline() == "starting Spark …\n"
+        assert wait_until(lambda: len(desk.processes()) > 1, WAIT_SECONDS)
+        shell.send_signal(signal.SIGINT)
+        assert shell.wait(WAIT_SECONDS) == 130
+    assert desk.is_quiet()
 
 
 def test_a_select_and_a_pipeline_without_a_sink_only_look(desk: Desk, spark: SparkSession) -> None:

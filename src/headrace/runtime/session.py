@@ -220,15 +220,22 @@ def _output_to(log: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself, to cancel its jobs; we need it to finish the batch in hand."""
+    """Spark takes Ctrl-C for itself, to cancel its jobs; we need it to finish the batch in hand.
+
+    One that comes while Spark starts counts when it has: in the middle it would leave a JVM behind,
+    which cannot tell its address to anyone and runs on.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler = signal.getsignal(signal.SIGINT)
+    pressed: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+    if pressed:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _last_line(error: BaseException) -> str:
