@@ -15,7 +15,6 @@ from headrace.project import Project
 from headrace.shell import connections, sockets, system
 from headrace.shell.connections import Check, Failed, Report
 from headrace.shell.known import Connection, Known
-from headrace.shell.postgres import _Scram
 from headrace.spans import Span
 
 
@@ -214,13 +213,3 @@ def test_the_url_of_a_database_is_taken_apart() -> None:
     assert place.hosts == (("a", 5432), ("b", 1), ("::1", 2))
     assert place.database == "my shop"
     assert place.parameters == {"sslmode": "require", "readOnly": "true"}
-
-
-def test_scram_answers_as_the_standard_says() -> None:
-    """The example of RFC 7677, with the user's name that it has and PostgreSQL leaves out."""
-    scram = _Scram("pencil")
-    scram._bare = "n=user,r=rOprNGfwEbeRWgbNEkqO"
-    nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-    final = scram.final(f"r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
-    assert final == f"c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-    scram.verify("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")

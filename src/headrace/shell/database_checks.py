@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from headrace.model import jdbc
 from headrace.shell import sockets
 from headrace.shell.connections import Check, Failed
 from headrace.shell.known import Connection
-from headrace.shell.postgres import NotPostgres, Postgres, Refused
+
+if TYPE_CHECKING:
+    from psycopg import Connection as Session
+    from psycopg import Error
 
 _CURES = {
     "28P01": "correct `user` and `password`",
@@ -22,28 +24,46 @@ _CURES = {
     "53300": "the server has as many clients as it takes; try again",
     "57P03": "the server starts or stops; try again",
 }
-T = TypeVar("T")
+# While one logs in, the server's words are all that the client passes on.
+_LOGIN_CURES = (
+    ("password authentication failed", _CURES["28P01"]),
+    ("no password supplied", "set `password`"),
+    ("no pg_hba.conf entry", _CURES["28000"]),
+    ("does not exist", _CURES["3D000"]),
+    ("too many clients", _CURES["53300"]),
+    ("starting up", _CURES["57P03"]),
+    ("shutting down", _CURES["57P03"]),
+    ("does not support SSL", "turn TLS on at the server, or set sslmode=disable"),
+    ("certificate", "let the system trust who signed it, or set sslmode=require"),
+    ("root.crt", "let the system trust who signed it, or set sslmode=require"),
+    ("timeout", "look into the log of the server, and whether this is a PostgreSQL"),
+    ("invalid response", "this is not PostgreSQL: check the port in `url`"),
+    ("closed the connection", "this may be no PostgreSQL: check the port in `url`"),
+)
+_LOGIN_SECONDS = 4
 
 _PRIVILEGES = {"source": "SELECT", "sink": "INSERT"}
 
 
 def checks(connection: Connection) -> Iterator[Check]:
     test = _Database(connection)
-    yield Check("address", test.address)
-    yield Check("port", test.port)
-    yield Check("tls", test.tls)
-    yield Check("login", test.login)
-    if connection.options.get("table"):
-        yield Check("table", test.table)
-        yield Check("permission", test.permission, vital=False)
-    elif connection.options.get("query"):
-        yield Check("query", test.query)
+    try:
+        yield Check("address", test.address)
+        yield Check("port", test.port)
+        yield Check("login", test.login)
+        if connection.options.get("table"):
+            yield Check("table", test.table)
+            yield Check("permission", test.permission, vital=False)
+        elif connection.options.get("query"):
+            yield Check("query", test.query)
+    finally:
+        test.leave()
 
 
 @dataclass
 class _Database:
     connection: Connection
-    _session: Postgres | None = field(default=None, init=False)
+    _session: Session[Any] | None = field(default=None, init=False)
 
     @property
     def place(self) -> jdbc.Place:
@@ -59,58 +79,53 @@ class _Database:
     def port(self) -> str:
         return sockets.reach(self.place.hosts)
 
-    def tls(self) -> str:
-        """As the driver does by `sslmode`: encrypted if the server offers it, unless told."""
-        mode = self.place.parameters.get("sslmode", "prefer")
-        closed = dict(sockets.refusals(self.place.hosts))
-        hosts = self.place.hosts
-        server = next((each for each in hosts if each not in closed), hosts[0])
-        self._session = Postgres(sockets.connect(server))
-        if mode == "disable":
-            return "not wanted (sslmode=disable)"
-        context = ssl.create_default_context()
-        context.check_hostname = mode == "verify-full"
-        if not mode.startswith("verify-"):
-            context.verify_mode = ssl.CERT_NONE
-        version = self._told(lambda talk: talk.start_tls(context, server[0]))
-        if version is None and mode not in ("allow", "prefer"):
-            raise Failed(
-                f"the server offers no TLS, and sslmode is {mode}",
-                "turn TLS on at the server, or set sslmode=disable",
-            )
-        return version or "the server offers none; the connection is not encrypted"
-
     def login(self) -> str:
+        """As the driver of pipelines does by `sslmode`: encrypted where the server offers it."""
+        import psycopg
+
         user = self.connection.options.get("user", "")
-        password = self.connection.options.get("password", "")
-        database = self.place.database
-        self._told(lambda talk: talk.login(user, password, database))
-        ((version,),) = self._told(lambda talk: talk.ask("SHOW server_version"))
-        return f"logged in as {user}, PostgreSQL {version}"
+        place = self.place
+        try:
+            self._session = psycopg.connect(
+                host=",".join(host for host, _ in place.hosts),
+                port=",".join(str(port) for _, port in place.hosts),
+                dbname=place.database,
+                user=user,
+                password=self.connection.options.get("password", ""),
+                sslmode=place.parameters.get("sslmode", "prefer"),
+                connect_timeout=_LOGIN_SECONDS,
+                application_name="headrace",
+                autocommit=True,
+            )
+        except psycopg.Error as failure:
+            raise _login_failure(failure) from failure
+        ((version,),) = self._ask("SHOW server_version")
+        tls = "encrypted" if self._session.pgconn.ssl_in_use else "not encrypted"
+        return f"logged in as {user}, PostgreSQL {version}, {tls}"
 
     def table(self) -> str:
         name = self.connection.options["table"]
-        ((found,),) = self._told(lambda talk: talk.ask(f"SELECT to_regclass({_text(name)})"))
+        ((found,),) = self._ask("SELECT to_regclass(%s)::text", jdbc.quoted_table(name))
         if found is None and self._is_made():
             return f"{name} is made by the first run"
         if found is None:
             raise Failed(f"there is no table {name}", _CURES["42P01"])
         count = (
             "SELECT count(*) FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped "
-            f"AND attrelid = to_regclass({_text(name)})"
+            "AND attrelid = to_regclass(%s)"
         )
-        ((columns,),) = self._told(lambda talk: talk.ask(count))
+        ((columns,),) = self._ask(count, jdbc.quoted_table(name))
         return f"{name} has {columns} columns"
 
     def permission(self) -> str:
         name = self.connection.options["table"]
         allowed = []
         for privilege in ("SELECT", "INSERT"):
-            asked = f"SELECT has_table_privilege(to_regclass({_text(name)}), '{privilege}')"
-            ((answer,),) = self._told(lambda talk, sql=asked: talk.ask(sql))  # type: ignore[misc]
+            asked = "SELECT has_table_privilege(to_regclass(%s), %s)"
+            ((answer,),) = self._ask(asked, jdbc.quoted_table(name), privilege)
             if answer is None:
                 return "the table is not there yet"
-            allowed += [privilege] if answer == "t" else []
+            allowed += [privilege] if answer else []
         needed = _PRIVILEGES.get(self.connection.role or "")
         if not allowed or (needed and needed not in allowed):
             user = self.connection.options.get("user")
@@ -120,31 +135,42 @@ class _Database:
 
     def query(self) -> str:
         """Understood by the server, not run."""
-        sql = self.connection.options["query"]
-        self._told(lambda talk: talk.prepare(sql))
-        return "the server understands the query"
+        from psycopg.pq import DiagnosticField, ExecStatus
+
+        assert self._session is not None
+        result = self._session.pgconn.prepare(b"", self.connection.options["query"].encode())
+        if result.status == ExecStatus.COMMAND_OK:
+            return "the server understands the query"
+        said = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        raise _failed(said, (result.error_field(DiagnosticField.SQLSTATE) or b"").decode())
+
+    def leave(self) -> None:
+        if self._session is not None:
+            self._session.close()
 
     def _is_made(self) -> bool:
         options = self.connection.options
         return self.connection.role == "sink" and options.get("create_table", "true") != "false"
 
-    def _told(self, question: Callable[[Postgres], T]) -> T:
-        """The answer; what goes wrong, with what to do about it."""
+    def _ask(self, sql: LiteralString, *values: str) -> Sequence[tuple[Any, ...]]:
+        """The rows of one question of ours; what goes wrong, with what to do about it."""
+        import psycopg
+
         assert self._session is not None
         try:
-            return question(self._session)
-        except Refused as refused:
-            told = f"{refused} (SQLSTATE {refused.state})"
-            raise Failed(told, _CURES.get(refused.state)) from refused
-        except ssl.SSLCertVerificationError as failure:
-            cure = "let the system trust who signed it, or set sslmode=require"
-            raise Failed(f"the certificate: {failure.verify_message}", cure) from failure
-        except NotPostgres as failure:
-            raise Failed("this is not PostgreSQL", "check the port in `url`") from failure
-        except (OSError, ValueError) as failure:
-            raise Failed(str(failure), "look into the log of the server") from failure
+            return self._session.execute(sql, values).fetchall()
+        except psycopg.Error as failure:
+            raise _failed(
+                failure.diag.message_primary or str(failure), failure.sqlstate
+            ) from failure
 
 
-def _text(table: str) -> str:
-    """A table's quoted name as text of the database's SQL."""
-    return "'" + jdbc.quoted_table(table).replace("'", "''") + "'"
+def _failed(said: str, state: str | None) -> Failed:
+    told = f"{said} (SQLSTATE {state})" if state else said
+    return Failed(told, _CURES.get(state or "", "look into the log of the server"))
+
+
+def _login_failure(failure: Error) -> Failed:
+    said = str(failure).strip().splitlines()[-1]
+    cures = [cure for words, cure in _LOGIN_CURES if words in str(failure)]
+    return Failed(said, cures[0] if cures else "look into the log of the server")
