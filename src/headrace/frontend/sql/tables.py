@@ -164,7 +164,7 @@ class _Columns:
             said = " or ".join(_SAID.get(each, each) for each in allowed)
             is_ = _SAID.get(column.type, column.type)
             message = f"`{column.name}` is {said}, and is declared {is_}"
-            self._fault("WRONG_TYPE", message, column.name.span, f"declare it {said}")
+            self._fault("WRONG_COLUMN_TYPE", message, column.name.span, f"declare it {said}")
 
     def _schema(self, own: list[Column]) -> None:
         given = self.options.get("schema")
