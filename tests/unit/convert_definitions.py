@@ -15,7 +15,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headrace.frontend import yaml
+from headrace.frontend import variables, yaml
 from headrace.frontend.options import PIPELINE, SOURCE
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
@@ -140,7 +140,15 @@ class Maker:
         return {option.name: self.value(option) for option in options if self._maybe()}
 
     def value(self, option: Option) -> Any:
-        """One that the option itself takes: made up, or its example."""
+        """One that the option itself takes; now and then as the default of a reference."""
+        value = self._taken(option)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, list | dict) or "}" in text or self.random.random() > 0.15:
+            return value
+        return f"${{env:HEADRACE_MADE_UP:-{text}}}"
+
+    def _taken(self, option: Option) -> Any:
+        """Made up, or the option's example."""
         for _ in range(4):
             value = self._value(option)
             if _reads(option, value):
@@ -217,6 +225,8 @@ def _reads(option: Option, value: Any) -> bool:
 
 def _is_taken(kind: Any, values: Mapping[str, Any], role: str) -> bool:
     fields = {key: each for key, each in _fields(values).items() if key != "connector_type"}
-    options, faults = kind.SPEC.read(fields, HERE)
+    replaced, _ = variables.substitute(Node(fields, HERE))
+    assert isinstance(replaced.value, dict)
+    options, faults = kind.SPEC.read(replaced.value, HERE)
     found = kind.check(options) if role == "source" else kind.check(options, None)
     return not any(fault.severity is Severity.ERROR for fault in (*faults, *found))

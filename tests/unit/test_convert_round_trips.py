@@ -8,16 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
-from tests.unit.convert_definitions import definitions
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
+from hypothesis import strategies as st
+from tests.unit.convert_definitions import LETTERS, definitions
 
 from headrace.catalog import Catalog
 from headrace.convert import ours, to_sql, to_yaml, wiring
 from headrace.convert.conversion import convert
+from headrace.convert.draft import Draft, Part
 from headrace.convert.meaning import columns, core
+from headrace.frontend import yaml
 from headrace.frontend.load import examine
+from headrace.frontend.sql import parser
+from headrace.frontend.sql.statements import CreateTable
 from headrace.model.pipeline import Pipeline, SqlTransform
 from headrace.project import Project
+from headrace.spans import Node
 from headrace.spec import Options
 
 ROOT = Path(__file__).parent.parent.parent
@@ -89,6 +95,35 @@ def test_what_is_written_is_read_as_the_same_pipeline(
 
     back = to_yaml.write(wiring.implicit(ours.of_sql(sql, "made.sql")))
     assert load(folder / "back.yaml", back) == second, back
+
+
+def texts(node: Node) -> Any:
+    """Scalars as they are written, which is how options take them."""
+    if isinstance(node.value, dict):
+        return {key: texts(each.node) for key, each in node.value.items()}
+    return [texts(item) for item in node.value] if isinstance(node.value, list) else node.text
+
+
+@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.generate, Phase.reuse])
+@given(text=st.text(st.sampled_from(LETTERS), min_size=1))
+@example(":'_")
+@example("- a\n b: |\n")
+@example("\\n\\'")
+@example("~")
+def test_any_text_stays_as_it_is_at_any_place(text: str) -> None:
+    """Also as a name, in a list and in brackets, in both notations."""
+    values = {"path": text, "options": {text: text, "list": [text, text], "deep": {"a": [text]}}}
+    source = Part("rows", {"connector_type": "python", **values})
+    draft = Draft({"pipeline": "made"}, (source,))
+
+    tree, _ = yaml.read(to_yaml.write(draft), "made.yaml")
+    assert texts(tree) == {"pipeline": "made", "sources": {"rows": source.values}}
+
+    (table, _), faults = parser.parse(to_sql.write(draft), "made.sql")
+    assert faults == []
+    assert isinstance(table, CreateTable)
+    found = {key: texts(each.node) for key, each in table.options.items()}
+    assert found == {"connector": "python", **values}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")

@@ -107,7 +107,7 @@ def _scalar(value: Plain, flow: bool = False) -> str:
     double = json.dumps(text, ensure_ascii=False)
     single = "'" + text.replace("'", "''") + "'"
     quoted = (double, single) if double[1:-1] == text else (single, double)
-    for candidate in (text, *quoted):
+    for candidate in (text, *quoted) if not flow or _PLAIN.fullmatch(text) else quoted:
         if _is_read_as(text, f"[{candidate}]" if flow else candidate):
             return candidate
     return json.dumps(text)
@@ -123,6 +123,8 @@ def _block(text: str) -> str | None:
 # Numbers that stay the same when they are read as such: options take them as text, too.
 _NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _WORD = re.compile(r"[A-Za-z_]+")
+# What is the same as an item, as a key and as a value between brackets.
+_PLAIN = re.compile(r"[\w./$%(<>=][\w ./$%()+*<>='-]*")
 # Words that some readers of YAML take for something else.
 _DOUBTFUL = {"true", "false", "yes", "no", "on", "off", "null", "y"}
 
