@@ -13,6 +13,7 @@ from tests.unit.test_convert_round_trips import same
 
 from headrace.api import from_catalog, load
 from headrace.catalog import Catalog
+from headrace.codeview.secrets import secrets
 from headrace.errors import DefinitionError
 from headrace.frontend.load import examine, survey
 from headrace.frontend.sql import compile, dialect
@@ -449,9 +450,24 @@ def test_a_secret_is_in_the_model_and_nowhere_to_be_seen(tmp_path: Path) -> None
     options = found.pipeline.sources[0].options
     assert options["bootstrap_server"] == "hidden-host:9092"
     assert options["properties"] == {"client.id": "hidden-host:9092"}
+    assert secrets(found.pipeline) == {"hidden-host:9092": "WHERE_IT_IS"}
     story = json.dumps(found.explain())
     assert "hidden-host" not in f"{found.check()}{options}{story}"
     assert HIDDEN in story
+
+
+def test_a_script_reads_each_secret_from_a_variable_of_its_own(tmp_path: Path) -> None:
+    sql = """
+    CREATE SECRET one AS 'first-secret';
+    CREATE SECRET two AS 'second-secret';
+    CREATE TABLE t ( id BIGINT ) WITH (
+        connector = 'kafka', bootstrap_server = 'localhost:9092', topic = 't',
+        'client.id' = 'a-${secret:one}', 'client.rack' = '${secret:two}'
+    );
+    CREATE PIPELINE p WITH ( sink = 'clean' ) AS SELECT id FROM t;
+    """
+    found = secrets(pipeline(tmp_path, ORDERS, sql))
+    assert found == {"a-first-secret": "T_PROPERTIES", "second-secret": "T_PROPERTIES_2"}
 
 
 def test_secrets_of_the_catalog_are_for_yaml_too(
