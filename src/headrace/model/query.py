@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from sqlglot import ErrorLevel, exp
@@ -37,6 +37,9 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 Columns = Mapping[str, tuple[str, ...]]
 
+# A definition is looked at from many sides, and every one of them asks for the same few queries.
+_KEPT = 2_000
+
 
 @dataclass(frozen=True)
 class Query:
@@ -55,25 +58,35 @@ class Query:
 
         `lead` and `length` say which part of the text its author wrote, if it is not all of it.
         """
+        # Spans are equal by their place alone, and what is said depends on their text, too.
+        query, faults = cls._parsed(text, span, (span.raw, span.edits), lead, length)
+        return query, list(faults)
+
+    @classmethod
+    @lru_cache(_KEPT)
+    def _parsed(
+        cls, text: str, span: Span, _written: object, lead: int, length: int | None
+    ) -> tuple[Query | None, tuple[Diagnostic, ...]]:
         own = slice(lead, None if length is None else lead + length)
         statements = _read(text)
         if isinstance(statements, Slip):
-            return None, [_syntax(statements, text, span, own)]
+            return None, (_syntax(statements, text, span, own),)
         if len(statements) != 1:
             what = f"{len(statements)} statements" if statements else "nothing"
-            return None, [Diagnostic("NOT_A_QUERY", f"one SELECT is needed here, not {what}", span)]
+            message = f"one SELECT is needed here, not {what}"
+            return None, (Diagnostic("NOT_A_QUERY", message, span),)
         tree = statements[0]
         if not isinstance(tree, exp.Query):
             first = _tokenize(text)[0]
             message = f"only SELECT can stand here, not {first.text.upper()}"
             where = place(text, first.start, span, own)
-            return None, [Diagnostic("NOT_A_QUERY", message, where)]
+            return None, (Diagnostic("NOT_A_QUERY", message, where),)
         query = cls(text, span, tree, own)
         found = query_faults.slips(_tokenize(text))
         slips = (_syntax(slip, text, span, own) for slip in found)
-        return query, [*query._forbidden(), *slips]
+        return query, (*query._forbidden(), *slips)
 
-    @property
+    @cached_property
     def tables(self) -> dict[str, Span]:
         """The tables it reads that are not its own CTEs, with the place of their first mention."""
         found: dict[str, Span] = {}
@@ -128,7 +141,7 @@ class Query:
                 "TEXT_NOT_COLUMN", slip.message, where, slip.hint, severity=Severity.WARNING
             )
 
-    @property
+    @cached_property
     def rowwise(self) -> bool:
         """Whether each output row comes from exactly one input row, and nothing but filters drops
         it.
@@ -226,10 +239,6 @@ class Query:
         for script in self.tree.find_all(exp.QueryTransform):
             message = "TRANSFORM … USING runs a program and is not allowed in a pipeline"
             yield Diagnostic("FORBIDDEN_FUNCTION", message, self.place_of(script))
-
-
-# A definition is looked at from many sides, and every one of them asks for the same few queries.
-_KEPT = 2_000
 
 
 @lru_cache(_KEPT)
