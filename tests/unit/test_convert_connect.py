@@ -233,6 +233,8 @@ def test_a_simple_transform_is_a_select(tmp_path: Path, own: dict[str, str], exp
         {"type": "ReplaceField$Value", "exclude": "card", "predicate": "some"},
         {"type": "ValueToKey", "fields": "id"},
         {"type": "ExtractField$Key", "field": "id"},
+        {"type": "RegexRouter", "regex": "(", "replacement": "x"},
+        {"type": "RegexRouter", "regex": "(.*)", "replacement": "$2"},
     ],
     ids=lambda each: each["type"],
 )

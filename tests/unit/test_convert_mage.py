@@ -86,6 +86,7 @@ sink:
 
 def test_what_has_no_equal_is_told_with_its_place(tmp_path: Path) -> None:
     extra = "security_protocol: SASL_SSL\nsasl_config:\n  username: me\nfoo: bar\n"
+    extra += "foe: \"{{ variables('x') }}\"\n"
     serde = "serde_config:\n  serialization_method: AVRO\n  schema_registry_url: https://sr\n"
     (loader,) = files(tmp_path, loader=LOADER + extra + serde)
     assert said(convert([loader])) == [
@@ -93,8 +94,10 @@ def test_what_has_no_equal_is_told_with_its_place(tmp_path: Path) -> None:
         "13 NOT_CONVERTED `security_protocol` is a login, which pipelines cannot have yet",
         "14 NOT_CONVERTED `sasl_config` is a login, which pipelines cannot have yet",
         "16 NOT_CONVERTED `foo` has no equal here",
-        "17 NOT_CONVERTED `serde_config.serialization_method` is AVRO, which cannot be read yet",
-        "19 NOT_CONVERTED `serde_config.schema_registry_url` belongs to it",
+        "17 NOT_CONVERTED `foe` has a template of Mage's in it, which stays as it is",
+        "17 NOT_CONVERTED `foe` has no equal here",
+        "18 NOT_CONVERTED `serde_config.serialization_method` is AVRO, which cannot be read yet",
+        "20 NOT_CONVERTED `serde_config.schema_registry_url` belongs to it",
     ]
 
 

@@ -49,7 +49,7 @@ class Transforms:
         """What becomes of a topic's name."""
         for pattern, replacement in self.renames:
             match = re.fullmatch(pattern, name)
-            name = match.expand(re.sub(r"\$(\d+)", r"\\\1", replacement)) if match else name
+            name = _expanded(match, replacement) if match else name
         return name
 
 
@@ -119,7 +119,8 @@ class _Transform:
                 added.append(f"{column} AS {_named(name)}")
             elif name is not None:
                 why = "is about a record of Kafka, and the rows come from elsewhere"
-                self.keys.report.lost(f"transforms.{self.name}.{key}", self.keys.span, why)
+                whole = f"transforms.{self.name}.{key}"
+                self.keys.report.lost(whole, self.keys.at(whole), why)
         if added:
             self._select(", ".join(["*", *added]))
 
@@ -175,6 +176,13 @@ class _Transform:
 
     def _route(self) -> None:
         regex, replacement = self._take("regex") or "", self._take("replacement") or ""
+        try:
+            groups = re.compile(regex).groups
+        except re.error:
+            groups = -1
+        if any(int(number) > groups for number in re.findall(r"\$(\d)", f"$0{replacement}")):
+            self._lose("has a pattern that cannot be understood here")
+            return
         self.made.renames.append((regex, replacement))
 
     def _value_to_key(self) -> None:
@@ -238,6 +246,11 @@ _VALUES: dict[str, Callable[[_Transform], None]] = {
     "InsertHeader": _Transform._header,
     "SetSchemaMetadata": _Transform._nothing,
 }
+
+
+def _expanded(match: re.Match[str], replacement: str) -> str:
+    """Java's `$1` in a replacement."""
+    return re.sub(r"\$(\d)", lambda each: match[int(each[1])] or "", replacement)
 
 
 def _all_but(columns: Iterable[str]) -> str:

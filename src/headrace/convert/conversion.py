@@ -87,19 +87,24 @@ def _origin(texts: dict[Path, str]) -> Origin:
         return Origin.CONNECT
     if path.suffix == ".sql":
         return Origin.LAMINAR if laminar.is_arroyo(text) else Origin.HEADRACE
-    if others or (path.suffix in (".yaml", ".yml") and _is_mage(_yaml(text, path))):
+    parts = [_is_part(_yaml(each, file)) for file, each in texts.items()]
+    if all(parts) and (others or _is_mages(_yaml(text, path))):
         return Origin.MAGE
     return Origin.HEADRACE
 
 
-def _is_mage(root: Node) -> bool:
-    """A source or sink alone, with words that only Mage has."""
+def _is_part(root: Node) -> bool:
+    """Whether it is a source or a sink alone."""
     fields = root.value if isinstance(root.value, dict) else {}
-    if "connector_type" not in fields or "source" in fields or "sources" in fields:
-        return False
+    return "connector_type" in fields and not fields.keys() & {"source", "sources"}
+
+
+def _is_mages(root: Node) -> bool:
+    """Whether a part has words that only Mage has, or lacks the columns that we need."""
+    fields = root.value if isinstance(root.value, dict) else {}
     connector = fields["connector_type"].node.text
     known = SOURCES[connector].SPEC.names if connector in SOURCES else set()
-    return not {*fields} - {"connector_type"} <= known or "schema" not in fields
+    return not fields.keys() - {"connector_type"} <= known or "schema" not in fields
 
 
 def _yaml(text: str, path: Path) -> Node:
@@ -135,7 +140,7 @@ def _heading(reading: Reading) -> tuple[str, ...]:
     lines = list(reading.draft.heading)
     for finding in reading.findings:
         if is_gap(finding):
-            lines.append(f"{finding.code}: {finding.message}")
+            lines.append(f"{finding.code}: {' '.join(finding.message.split())}")
     return tuple(lines)
 
 

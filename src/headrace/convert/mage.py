@@ -31,11 +31,6 @@ class Document:
     root: Node
 
 
-def is_mage(root: Node) -> bool:
-    """Whether a file is one of Mage's, and nothing but that."""
-    return isinstance(root.value, dict) and "connector_type" in root.value
-
-
 def read(documents: Sequence[Document], schema: str | None = None) -> Reading:
     """A pipeline of one or two files. `schema` are the columns of a source of JSON."""
     report = Report()
@@ -104,7 +99,11 @@ def _with_references(node: Node) -> Node:
 
 
 def _keys(document: Document, report: Report) -> tuple[str, Keys]:
-    keys = Keys(_fields(document), document.root.span, report)
+    fields = _fields(document)
+    keys = Keys(fields, document.root.span, report)
+    for name, each in fields.items():
+        if "{{" in each.node.text:
+            report.lost(name, each.key, "has a template of Mage's in it, which stays as it is")
     return keys.take("connector_type") or "", keys
 
 
@@ -125,8 +124,7 @@ def _kafka_source(keys: Keys, document: Document, schema: str | None) -> Part:
     known = {name for option in source_options("kafka") for name in option.names}
     fields = {key: each for key, each in _fields(document).items() if key in known}
     values = plain_values(source_options("kafka"), fields)
-    for name in fields:
-        keys.raw(name)
+    keys.drop(fields)
     keys.lose_rest()
     values.pop("serde_config", None)
     if values.get("topics") is not None:
@@ -153,10 +151,9 @@ def _read_as(form: str, values: dict[str, Plain], schema: str | None, keys: Keys
     if form == "raw":
         return Part("source", {**values, "format": "raw"})
     if schema is None:
-        keys.report.to_add(
-            "the columns of the JSON records are not in the file", keys.span, _SCHEMA
-        )
-        return Part("source", values, {"connector_type": Remark(("To add: schema, the columns.",))})
+        what = "the columns of the JSON records are not in the file"
+        keys.report.to_add(what, keys.span, _SCHEMA)
+        return Part("source", values)
     return Part("source", {**values, "schema": schema})
 
 

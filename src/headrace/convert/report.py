@@ -131,8 +131,10 @@ class Keys:
         """What was not taken."""
         return dict(self._left)
 
-    def raw(self, name: str) -> Field | None:
-        return self._left.pop(name, None)
+    def drop(self, names: Iterable[str]) -> None:
+        """Keys that are understood as a whole."""
+        for name in names:
+            self._left.pop(name, None)
 
     def left(self, prefix: str) -> list[str]:
         """The names that begin so and were not taken."""
