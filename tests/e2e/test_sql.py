@@ -193,9 +193,10 @@ def test_kafka_to_a_preview_with_all_queries_of_the_reference(desk: Desk) -> Non
         + f"{beside} ON topic = _kafka_topic WHERE connection = 'kafka_sink' GROUP BY ALL;"
         + "SELECT id, id, 12345678901234567.89 AS exact FROM events_with_metadata "
         + "ORDER BY id DESC LIMIT 1;"
-        + "SET rows = 2; SET scan = 10; SELECT id FROM events_with_metadata"
+        + "SET rows = 2; SET scan = 10; SELECT id FROM events_with_metadata;"
+        + "VALUES (1, 'a'), (2, 'b'), (3, 'c')"
     )
-    first, lag, connections, groups, test, brokers, rate, joined, last, few = told.tables
+    first, lag, connections, groups, test, brokers, rate, joined, last, few, listed = told.tables
     assert [row["id"] for row in first] == list(range(1, 31))
     metadata = ["_kafka_partition", "_kafka_offset", "_kafka_timestamp"]
     assert list(first[0]) == ["id", "message", *metadata]
@@ -209,6 +210,8 @@ def test_kafka_to_a_preview_with_all_queries_of_the_reference(desk: Desk) -> Non
     assert joined == [{"partitions": 2, "n": 50}]
     assert last == [{"id": 50, "id_2": 50, "exact": "12345678901234567.89"}]
     assert len(few) == 2
+    assert listed == [{"col1": 1, "col2": "a"}, {"col1": 2, "col2": "b"}]
+    assert told.err.endswith("2 rows; and more: SET rows = all shows them\n")
     assert f"left out: {desk.bench.topic}[1]@20 NOT_JSON" in told.err
     assert "2 rows; and more: SET rows = all shows them; not all of `events_with_meta" in told.err
     assert told.err.count("starting Spark …") == 1

@@ -277,6 +277,19 @@ def test_a_statement_with_a_secret_is_not_kept(shell: Shell) -> None:
     assert warning == "the environment variable STILL_NOT is not set here"
 
 
+def test_whoever_runs_with_an_old_secret_is_named(shell: Shell) -> None:
+    shell.do(LOGIN)
+    shell.do(
+        "CREATE TABLE seen WITH ( connector = 'safe', table = 'seen' ); "
+        "CREATE TABLE gen WITH ( connector = 'impulse' ); "
+        "CREATE PIPELINE seeing WITH ( sink = 'seen' ) AS SELECT n FROM gen"
+    )
+    with shell.runs("seeing"):
+        note = shell.one("CREATE OR REPLACE SECRET pw AS 'another'").note
+    assert note is not None
+    assert note.startswith("secret pw is replaced; seeing runs on as it was until it is restarted")
+
+
 def test_a_secret_that_is_used_is_not_dropped(shell: Shell) -> None:
     shell.do(LOGIN)
     (fault,) = shell.faults("DROP SECRET pw")
@@ -373,3 +386,9 @@ def test_two_shells_do_not_see_half_of_a_change(shell: Shell) -> None:
     other.do(TABLE)
     assert "IN_USE" in everything_told(lambda: next(results))
     assert shell.names == ["shop", "orders"]
+    for text in ("DESCRIBE orders", "SELECT * FROM orders", "SHOW CREATE orders", "EXPLAIN orders"):
+        results = shell.session.run(f"SHOW TABLES; {text}")
+        next(results)
+        other.do("DROP TABLE orders")
+        assert "UNKNOWN_" in everything_told(lambda: next(results))  # noqa: B023
+        other.do(TABLE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from headrace.catalog import Catalog
@@ -50,24 +50,20 @@ class Changes:
                 return Result(note=f"there is a {kind} {name} already; nothing was changed")
             catalog.put(kind, name, made.text)
             after = Kept.of(catalog, self.texts)
-        done = "created" if there is None else "replaced"
-        notes = [f"{kind} {name} is {done}", *self._advice(made, there is not None, after)]
+        if there is None:
+            advice = [f"START PIPELINE {name} runs it"] if kind is Kind.PIPELINE else []
+            notes = [f"{kind} {name} is created", *advice]
+        else:
+            notes = [f"{kind} {name} is replaced", *self._run_on([there, *after.users(name)])]
         return Result(note="; ".join(notes), warnings=warnings(faults))
 
-    def _advice(self, made: Create, replaced: bool, kept: Kept) -> Iterable[str]:
-        """What there is to do next: a process reads its definition when it starts."""
-        name = made.name.text
-        if isinstance(made, CreatePipeline) and not replaced:
-            yield f"START PIPELINE {name} runs it"
-        if not replaced:
-            return
-        affected = [name, *(user.name.text for user in kept.users(name))]
-        for pipeline in affected:
-            if pipeline in kept.definitions.pipelines and self.controls.state(pipeline).running():
-                yield (
-                    f"{pipeline} runs on as it was until it is restarted: "
-                    f"STOP PIPELINE {pipeline}; START PIPELINE {pipeline}"
-                )
+    def _run_on(self, changed: Iterable[Named]) -> Iterator[str]:
+        """Pipelines that a change does not reach: a process reads its definition when it starts."""
+        for made in changed:
+            name = made.name.text
+            if isinstance(made, CreatePipeline) and self.controls.state(name).running():
+                restart = f"STOP PIPELINE {name}; START PIPELINE {name}"
+                yield f"{name} runs on as it was until it is restarted: {restart}"
 
     def create_secret(self, made: CreateSecret) -> Result:
         """Keep a value, or where it is; never the statement."""
@@ -79,11 +75,13 @@ class Changes:
             if there and made.if_not_exists:
                 return Result(note=f"there is a secret {name} already; nothing was changed")
             catalog.put_secret(name, made.value, made.variable)
-        done = "replaced" if there else "created"
+        notes = [f"secret {name} is created"]
+        if there:
+            notes = [f"secret {name} is replaced", *self._run_on(kept.users_of_secret(name))]
         variable = made.variable
         unset = variable is not None and variable not in os.environ
         doubts = (f"the environment variable {variable} is not set here",) if unset else ()
-        return Result(note=f"secret {name} is {done}", warnings=doubts)
+        return Result(note="; ".join(notes), warnings=doubts)
 
     def drop(self, drop: Drop) -> Result:
         """Forget a definition, and with CASCADE what depends on it; the state of a pipeline stays
@@ -95,17 +93,14 @@ class Changes:
             if kept.missing(drop.name, drop.kind) is not None:
                 return Result(note=f"there is no {drop.kind} {drop.name}; nothing was changed")
             users = kept.dropped_with(drop)
-            gone = [*users]
+            made = kept.find(drop.name.text) if drop.kind is not Kind.SECRET else None
+            gone = [*users, *([made] if made is not None else [])]
+            self._refuse_running(drop, gone)
             if drop.kind is Kind.SECRET:
                 catalog.remove_secret(drop.name.text)
-            else:
-                made = kept.find(drop.name.text)
-                assert made is not None
-                gone.append(made)
-            self._refuse_running(drop, gone)
             for each in gone:
                 catalog.remove(each.name.text)
-        dropped = [*([f"secret {drop.name}"] if drop.kind is Kind.SECRET else []), *_said(gone)]
+        dropped = [*(f"{kind_of(user)} {user.name}" for user in users), f"{drop.kind} {drop.name}"]
         return Result(note=f"dropped: {', '.join(dropped)}{self._states(drop, gone)}")
 
     def _refuse_running(self, drop: Drop, gone: Iterable[Named]) -> None:
@@ -140,7 +135,3 @@ class Changes:
         started = self.controls.start(name, START.read({}, insert.span)[0])
         note = f"kept as pipeline {name}; {started.note}"
         return Result(note=note, warnings=warnings(faults))
-
-
-def _said(gone: Iterable[Named]) -> list[str]:
-    return [f"{kind_of(made)} {made.name}" for made in gone]

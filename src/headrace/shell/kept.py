@@ -114,12 +114,14 @@ class Kept:
         return {key: self.uses(made) for key, made in self.definitions.named.items()}
 
     def users_of_secret(self, name: str) -> list[Named]:
-        """The definitions whose options refer to a secret."""
-        return [
+        """The definitions that refer to a secret, and all that would not be there without them."""
+        direct = [
             made
             for made in self.definitions.named.values()
             if name.lower() in {match.lower() for match in _SECRET.findall(made.text)}
         ]
+        indirect = [user for made in direct for user in self.users(made.name.text)]
+        return list({made.name.text: made for made in (*direct, *indirect)}.values())
 
     # What a statement makes of it
 
@@ -189,11 +191,8 @@ class Kept:
 
     def dropped_with(self, drop: Drop) -> list[Named]:
         """What CASCADE drops, too."""
-        if drop.kind is not Kind.SECRET:
-            return self.users(drop.name.text)
-        direct = self.users_of_secret(drop.name.text)
-        indirect = [user for made in direct for user in self.users(made.name.text)]
-        return list({made.name.text: made for made in (*direct, *indirect)}.values())
+        users = self.users_of_secret if drop.kind is Kind.SECRET else self.users
+        return users(drop.name.text)
 
     def missing(self, name: Name, kind: Kind | None = None) -> Diagnostic | None:
         """That there is nothing of this name, or that it is of another kind."""

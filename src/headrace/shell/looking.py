@@ -87,10 +87,12 @@ class Looking:
             from headrace.runtime.preview import values_of
 
             frame = spark.sql(sql)
-            return tuple(frame.columns), values_of(frame, limit)
+            return tuple(frame.columns), values_of(frame, limit + 1)
 
         columns, rows = self.spark.do("this SELECT", look)
-        return Result(columns, tuple(rows), _counted(len(rows)))
+        return Result(
+            columns, tuple(rows[:limit]), _counted(min(len(rows), limit), len(rows) > limit)
+        )
 
     def _test(self, name: str) -> Result:
         report = connections.test_connection(self.project, name)
@@ -138,17 +140,14 @@ class Looking:
 
 
 def _extent(found: Preview) -> str:
-    """How many rows there are, and whether there would be more."""
-    parts = [_counted(len(found.values))]
-    if found.more:
-        parts.append("and more: SET rows = all shows them")
-    for source in found.partial:
-        parts.append(f"not all of `{source}` was read: SET scan = all reads it")
-    return "; ".join(parts)
+    """How many rows there are, and whether there could be more."""
+    partial = [f"not all of `{each}` was read: SET scan = all reads it" for each in found.partial]
+    return "; ".join([_counted(len(found.values), found.more), *partial])
 
 
-def _counted(rows: int) -> str:
-    return f"{rows:,} row" + ("" if rows == 1 else "s")
+def _counted(rows: int, more: bool = False) -> str:
+    told = f"{rows:,} row" + ("" if rows == 1 else "s")
+    return f"{told}; and more: SET rows = all shows them" if more else told
 
 
 def _bad_records(found: Preview) -> Iterator[str]:

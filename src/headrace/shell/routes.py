@@ -42,7 +42,7 @@ class Route:
 
 def route(statement: Select, kept: Kept, contents: Mapping[str, Rows] | None = None) -> Route:
     """`contents` are the rows of system tables; without them, as while it is checked, none."""
-    selected = kept.compiler.queries.select(statement.query)
+    selected = kept.compiler.queries.select(_selecting(statement.query))
     query, faults = Query.parse(selected.fragment.sql, selected.fragment.span)
     faults = [*selected.faults, *faults]
     if query is None or faults:
@@ -57,6 +57,16 @@ def route(statement: Select, kept: Kept, contents: Mapping[str, Rows] | None = N
         fragment = with_rows(statement.query, query, contents or {})
         statement = replace(statement, query=fragment)
     return Route(query, pipeline=_preview(statement))
+
+
+def _selecting(fragment: Fragment) -> Fragment:
+    """VALUES by itself is all that it lists."""
+    first = tokenize(fragment.sql)[0]
+    if first.key != "VALUES":
+        return fragment
+    return Fragment(
+        *fragment.span.inserting(fragment.sql, (Edit(first.start, first.start, "SELECT * FROM "),))
+    )
 
 
 def _preview(statement: Select) -> CreatePipeline:

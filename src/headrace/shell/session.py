@@ -98,22 +98,25 @@ class Session:
                 return self._changes.drop(statement)
             case Insert():
                 return self._changes.insert(statement)
-            case Control():
-                return self._control(statement)
-            case Select():
-                return self._looking.select(statement, self._kept())
-            case Explain():
-                return self._looking.explain(statement, self._kept())
-            case Show():
-                return self._showing.show(statement, self._kept())
-            case Describe():
-                return self._showing.describe(statement, self._kept())
             case Set():
                 return self.settings.apply(statement)
+        kept = self._kept()
+        # Once more: another shell may have dropped what it names.
+        refuse(self._checker.faults(statement, kept))
+        match statement:
+            case Control():
+                return self._control(statement, kept)
+            case Select():
+                return self._looking.select(statement, kept)
+            case Explain():
+                return self._looking.explain(statement, kept)
+            case Show():
+                return self._showing.show(statement, kept)
+            case Describe():
+                return self._showing.describe(statement, kept)
         raise TypeError(statement)
 
-    def _control(self, statement: Control) -> Result:
-        kept = self._kept()
+    def _control(self, statement: Control, kept: Kept) -> Result:
         made = kept.find(statement.name.text)
         assert isinstance(made, CreatePipeline)  # which was checked
         name = made.name.text
