@@ -8,7 +8,7 @@ pipelines use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -132,6 +132,14 @@ class Compiler:
             for query in _queries(made):
                 yield from self._tables(query)
 
+    def created(self, made: Named | Component) -> int:
+        """What comes before what."""
+        return self._order[made.name.text.lower()]
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {key: number for number, key in enumerate(self.definitions.named)}
+
     def _tables(self, query: Fragment) -> Iterable[str]:
         return self.queries.select(query).tables
 
@@ -215,14 +223,13 @@ class _Tree:
 
     def _views_in_order(self) -> None:
         """Views become steps in the order of their creation, after those that they read."""
-        needed = self.compiler.needed(self.pipeline)
-        for view in self.definitions.each(CreateView):
-            if view.name.text in needed:
-                self._view(view)
+        needed = [self.definitions.find(name) for name in self.compiler.needed(self.pipeline)]
+        views = [made for made in needed if isinstance(made, CreateView)]
+        for view in sorted(views, key=self.compiler.created):
+            self._view(view)
 
     def _sources_in_order(self) -> list[Component]:
-        created = list(self.definitions.named)
-        return sorted(self.sources.values(), key=lambda each: created.index(each.name.text.lower()))
+        return sorted(self.sources.values(), key=self.compiler.created)
 
     # The pipeline's own options
 
@@ -300,7 +307,8 @@ class _Tree:
         fields = component.fields | {"from": Field(name.span, Node(rows, name.span))}
         if "key" in {column.name.text.lower() for column in columns or ()}:
             fields |= tables.key_of_raw(component.fields, name.span)
-        key = _numbered(component.name.text, set(self.sinks))
+        there = {each.lower() for each in self.sinks}
+        key = _numbered(component.name.text, lambda each: each.lower() in there)
         self.sinks[key] = replace(component, name=name, fields=fields).node
 
     def _not_a_sink(self, name: Name, made: Named | None) -> None:
@@ -354,10 +362,16 @@ class _Tree:
 
     def _free(self, name: str) -> str:
         """A name for a step that is not the author's, which nothing else has."""
-        named = self.definitions.named.values()
-        taken = {made.name.text for made in named if kind_of(made) is not Kind.PIPELINE}
+        steps = {step.lower() for step in self.steps}
+
+        def taken(name: str) -> bool:
+            made = self.definitions.find(name)
+            return name.lower() in steps or (
+                made is not None and kind_of(made) is not Kind.PIPELINE
+            )
+
         plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in name)
-        return _numbered(plain, taken | set(self.steps))
+        return _numbered(plain, taken)
 
     def _reads(self, table: str, where: Span) -> None:
         made = self.definitions.find(table)
@@ -401,11 +415,11 @@ class _Tree:
 
     def _circle(self, names: list[str]) -> None:
         """Views that read each other; told once, wherever one came into it."""
-        order = list(self.definitions.named)
-        first = min(range(len(names)), key=lambda at: order.index(names[at].lower()))
+        views = [self.definitions.named[name.lower()] for name in names]
+        first = views.index(min(views, key=self.compiler.created))
         names = names[first:] + names[:first]
         circle = " → ".join([*names, names[0]])
-        span = self.definitions.named[names[0].lower()].name.span
+        span = views[first].name.span
         self._fault("CYCLE", f"views read each other in a circle: {circle}", span, _CIRCLE)
 
     def _function(self, view: CreateView) -> None:
@@ -501,10 +515,10 @@ def _mapping(nodes: dict[str, Node], span: Span) -> Node:
     return Node({name: Field(node.span, node) for name, node in nodes.items()}, span)
 
 
-def _numbered(name: str, taken: set[str]) -> str:
+def _numbered(name: str, taken: Callable[[str], bool]) -> str:
     """The name itself, or with a number after it that nobody has."""
-    found, number, lower = name, 1, {each.lower() for each in taken}
-    while found.lower() in lower:
+    found, number = name, 1
+    while taken(found):
         number += 1
         found = f"{name}_{number}"
     return found
