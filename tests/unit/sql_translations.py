@@ -197,9 +197,18 @@ TRANSLATIONS = (
         "SELECT u.item, v.p, v.q, w.p FROM t CROSS JOIN UNNEST(items) AS u(item) "
         "CROSS JOIN UNNEST(parts) v(p, q) LEFT JOIN UNNEST(parts) w ON true WHERE u.item = 1",
         "SELECT u.item, v.p, v.q, w.p FROM t CROSS JOIN LATERAL explode(items) AS u(item) "
-        "CROSS JOIN LATERAL inline(parts) v(p, q) LEFT JOIN LATERAL explode(parts) w(w) ON true "
+        "CROSS JOIN LATERAL inline(parts) v(p, q) LEFT JOIN LATERAL explode_outer(parts) w(w) "
         "WHERE u.item = 1",
         [(1, 1, "z", 1)],
+    ),
+    Translation(
+        "SELECT id, u, v FROM t LEFT JOIN UNNEST(slice(items, 1, 0)) AS u ON TRUE "
+        "LEFT OUTER JOIN LATERAL UNNEST(items) AS v(v) ON true JOIN UNNEST(items) ON true "
+        "WHERE unnest = v",
+        "SELECT id, u, v FROM t LEFT JOIN LATERAL explode_outer(slice(items, 1, 0)) AS u(u) "
+        "LEFT OUTER JOIN LATERAL explode_outer(items) AS v(v) "
+        "JOIN LATERAL explode(items) AS unnest(unnest) WHERE unnest = v",
+        [(7, None, 1), (7, None, 2)],
     ),
     Translation(
         "SELECT u, ARRAY['a', 'b'] AS letters FROM UNNEST(ARRAY[1, 2]) AS u",

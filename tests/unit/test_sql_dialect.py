@@ -154,6 +154,11 @@ def test_a_table_hides_behind_a_cte_of_its_name() -> None:
             "(of several, side by side: `inline(arrays_zip(a, b))`)",
         ),
         (
+            "SELECT * FROM t JOIN UNNEST(items) AS item ON item > 1",
+            "1:44 SQL_SYNTAX UNNEST takes no condition but `ON true` "
+            "(write it in WHERE, or take the elements first: `UNNEST(filter(items, x -> …))`)",
+        ),
+        (
             "SELECT * FROM t, UNNEST(items) WITH ORDINALITY AS u(i, n)",
             "1:32 SQL_SYNTAX Spark knows no WITH ORDINALITY "
             "(write `LATERAL posexplode(items) AS t(number, item)`, which counts from 0)",

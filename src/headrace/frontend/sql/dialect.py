@@ -50,6 +50,8 @@ _SPARK_INTERVAL = re.compile(
 _KEEPS_DIFFERENCE = words(
     "MAX MIN AVG MEAN SUM ABS COALESCE FIRST LAST ANY_VALUE GREATEST LEAST MEDIAN"
 )
+# What may follow a table in FROM.
+_AFTER_TABLE = NO_ALIAS | words(") , ;")
 _HASHES = words("HASH XXHASH64")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -300,16 +302,44 @@ def _unnest_table(editor: Editor, at: int) -> None:
         hint = "write `LATERAL posexplode(items) AS t(number, item)`, which counts from 0"
         message = "Spark knows no WITH ORDINALITY"
         raise editor.cursor.fault(message, editor.tokens[closing + 1], hint)
+    columns, last = _name_rows(editor, closing)
+    function = "explode" if columns == 1 else "inline"
+    if _is_left_joined(editor, at):
+        # Spark's optimizer forgets the LEFT before `explode`, and with it rows without elements.
+        function += "_outer"
+    lateral = "" if editor.key(at - 1) in ("FROM", "LATERAL") else "LATERAL "
+    editor.replace(at, at, lateral + function)
+    if editor.key(last + 1) == "ON":
+        _drop_condition(editor, last)
+
+
+def _name_rows(editor: Editor, closing: int) -> tuple[int, int]:
+    """Sees to it that the rows have a name and a column; how many these are, and the last word."""
     alias = closing + 2 if editor.key(closing + 1) == "AS" else closing + 1
-    columns = 1
     if editor.sort(alias) not in (Sort.WORD, Sort.QUOTED) or editor.key(alias) in NO_ALIAS:
         editor.close(closing, " AS unnest(unnest)")
-    elif editor.key(alias + 1) == "(":
-        columns = len(editor.arguments(alias + 1))
-    else:
-        editor.close(alias, f"({editor.tokens[alias].text})")
-    lateral = "" if editor.key(at - 1) in ("FROM", "LATERAL") else "LATERAL "
-    editor.replace(at, at, lateral + ("explode" if columns == 1 else "inline"))
+        return 1, closing
+    if editor.key(alias + 1) == "(":
+        return len(editor.arguments(alias + 1)), editor.closing(alias + 1)
+    editor.close(alias, f"({editor.tokens[alias].text})")
+    return 1, alias
+
+
+def _is_left_joined(editor: Editor, at: int) -> bool:
+    """`LEFT [OUTER] JOIN [LATERAL]` stands before it."""
+    join = at - 2 if editor.key(at - 1) == "LATERAL" else at - 1
+    left = join - 2 if editor.key(join - 1) == "OUTER" else join - 1
+    return editor.key(join) == "JOIN" and editor.key(left) == "LEFT"
+
+
+def _drop_condition(editor: Editor, before: int) -> None:
+    """`ON true`, with which Spark would make a join of it, that no stream can do."""
+    trivial = editor.key(before + 2) == "TRUE" and editor.key(before + 3) in _AFTER_TABLE
+    if not trivial and editor.sort(before + 3) is not Sort.END:
+        token = editor.tokens[before + 1]
+        hint = "write it in WHERE, or take the elements first: `UNNEST(filter(items, x -> …))`"
+        raise editor.cursor.fault("UNNEST takes no condition but `ON true`", token, hint)
+    editor.replace_after(before, before + 2, "")
 
 
 def _mod(editor: Editor, at: int) -> None:

@@ -8,7 +8,7 @@ STATEMENTS = {
     "UPDATE": "rows in a topic cannot be changed; a sink with `mode = 'upsert'` replaces them",
     "DELETE": "rows in a topic cannot be deleted; write the others to another one",
     "MERGE": "a sink with `mode = 'upsert'` and `key` keeps one row a key",
-    "TRUNCATE": "`headrace topics` empties and deletes topics",
+    "TRUNCATE": "`headrace topics delete` deletes a topic with all its records",
     "USE": "there is one catalog in each project; leave this out",
     "BEGIN": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
     "EXECUTE": "statements together are `CREATE PIPELINE name AS BEGIN … END`",
