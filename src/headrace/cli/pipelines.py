@@ -243,7 +243,7 @@ def run(
     ] = False,
     master: MasterOption = None,
     style: Annotated[
-        str, typer.Option("--progress", help="auto, live, plain, json or none.")
+        str, typer.Option("--progress", help="auto, live, plain, json, log or none.")
     ] = "auto",
 ) -> None:
     """Run a pipeline; Ctrl-C or SIGTERM finishes the batch in hand and stops."""

@@ -1,4 +1,6 @@
-"""How a run looks while it runs: a live panel on a terminal, a line a second elsewhere, or JSON."""
+"""How a run looks while it runs: a live panel on a terminal, a line a second elsewhere, or JSON,
+of each batch or of what a log should keep.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,7 @@ class Style(StrEnum):
     LIVE = "live"
     PLAIN = "plain"
     JSON = "json"
+    LOG = "log"
     NONE = "none"
 
 
@@ -49,6 +52,8 @@ def showing(style: Style) -> Iterator[Listener]:
         yield lambda _event: None
     elif style is Style.JSON:
         yield _json
+    elif style is Style.LOG:
+        yield _Log()
     elif style is Style.PLAIN:
         yield _Plain()
     else:
@@ -64,6 +69,19 @@ def _json(event: Event) -> None:
             for (topic, partition), offset in event.positions.items()
         ]
     print(json.dumps({"event": type(event).__name__, **body}), file=sys.stderr, flush=True)
+
+
+class _Log:
+    """As JSON, for runs that last: of batches only the first, as `headrace status` has the rest."""
+
+    def __init__(self) -> None:
+        self._read = False
+
+    def __call__(self, event: Event) -> None:
+        passing = isinstance(event, BatchDone | Waiting)
+        if not (passing and self._read):
+            _json(event)
+        self._read = self._read or passing
 
 
 class Totals:

@@ -1,8 +1,8 @@
 """Pipelines of the catalog as processes of their own, which outlive the shell that starts them.
 
 `launch` runs `headrace run NAME` with its output in the state folder; what it tells there, an event
-a line, says how it fares. A pipeline is known to run by the lock of its state folder, whoever has
-started it, and from where.
+a line but for batches after the first, says how it fares. A pipeline is known to run by the lock of
+its state folder, whoever has started it, and from where.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def launch(project: Project, pipeline: str, *options: str, debug: bool = False) 
     with log.open("ab") as file:
         offset = file.tell()
         process = subprocess.Popen(
-            [*program, "run", pipeline, "--progress", "json", *options],
+            [*program, "run", pipeline, "--progress", "log", *options],
             cwd=project.root,
             stdin=subprocess.DEVNULL,
             stdout=file,
