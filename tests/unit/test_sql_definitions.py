@@ -582,6 +582,16 @@ def test_a_pipeline_without_a_sink_can_only_be_looked_at(
 # Work
 
 
+def test_views_over_too_many_views_are_a_fault_and_no_crash(tmp_path: Path) -> None:
+    views = [f"CREATE VIEW v{n + 1} AS SELECT * FROM v{n};" for n in range(600)]
+    first = "CREATE VIEW v0 AS SELECT id FROM orders;"
+    insert = "INSERT INTO copied SELECT * FROM v600;"
+    table = "CREATE TABLE copied ( id BIGINT ) WITH ( connector = 'kafka', topic = 'copied' );"
+    found = told(tmp_path, insert, *reversed(views), first, table, ORDERS)
+    assert found[0] == "1:1 VIEWS_TOO_DEEP"
+    assert {each.partition(" ")[2] for each in found} == {"VIEWS_TOO_DEEP", "UNUSED"}
+
+
 def big(groups: int) -> str:
     text = [ORDERS, "CREATE CONNECTION shop TO kafka ( bootstrap_servers = 'localhost:9092' );"]
     for number in range(groups):

@@ -71,7 +71,12 @@ class Compiler:
     def tree(self, pipeline: CreatePipeline) -> tuple[Node | None, list[Diagnostic]]:
         """The tree, or None where there is nothing to resolve; and what is wrong with it."""
         made = _Tree(self, pipeline)
-        tree, faults = made.made()
+        try:
+            tree, faults = made.made()
+        except RecursionError:
+            message = f"`{pipeline.name}` reads views over too many views"
+            hint = "write the rows of one of them to a table, and read that"
+            return None, [Diagnostic("VIEWS_TOO_DEEP", message, pipeline.name.span, hint)]
         if tree is not None:
             self.seen |= {*made.sources, *made.steps}
         return tree, faults
