@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from tests.unit.sql_translations import TABLE, TIMES, TRANSLATIONS, UNCHANGED
 
 from headrace.frontend.sql.dialect import translate
@@ -16,6 +17,7 @@ from headrace.spans import Span
 
 def test_every_translation_runs(spark: SparkSession) -> None:
     child = spark.newSession()
+    child.conf.set("spark.sql.shuffle.partitions", "1")
     child.sql(TABLE).createOrReplaceTempView("t")
     wrong = {}
     for case in (*TRANSLATIONS, *UNCHANGED):
@@ -25,6 +27,32 @@ def test_every_translation_runs(spark: SparkSession) -> None:
         if sorted(found, key=repr) != sorted(case.rows, key=repr):
             wrong[translated.sql] = found
     assert wrong == {}
+
+
+def test_lists_are_rows_of_a_stream_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "one.json").write_text('{"id": 1, "tags": ["a", "b"]}\n{"id": 2}\n')
+    child = spark.newSession()
+    orders = child.readStream.schema("id INT, tags ARRAY<STRING>").json(str(tmp_path / "orders"))
+    orders.createOrReplaceTempView("orders")
+    every = "SELECT id, tag FROM orders, UNNEST(tags) AS tag"
+    assert of_stream(child, every) == {(1, "a"), (1, "b")}
+    left = "SELECT id, tag FROM orders LEFT JOIN UNNEST(tags) AS u(tag) ON true"
+    assert of_stream(child, left) == {(1, "a"), (1, "b"), (2, None)}
+
+
+def of_stream(spark: SparkSession, sql: str) -> set[tuple[object, ...]]:
+    """The rows that a stream makes of all there is."""
+    translated, faults = translate(Fragment(sql, Span("p.sql", 1, 1, sql)))
+    assert faults == []
+    rows: set[tuple[object, ...]] = set()
+
+    def keep(batch: DataFrame, _: int) -> None:
+        rows.update(plain(row) for row in batch.collect())
+
+    query = spark.sql(translated.sql).writeStream.foreachBatch(keep).trigger(availableNow=True)
+    query.start().awaitTermination()
+    return rows
 
 
 def test_the_examples_of_every_function_stay_as_they_are(spark: SparkSession) -> None:
