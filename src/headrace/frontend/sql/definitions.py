@@ -26,6 +26,7 @@ from headrace.frontend.sql.statements import (
     Drop,
     Explain,
     Fields,
+    Fragment,
     Insert,
     Kind,
     Name,
@@ -36,6 +37,9 @@ from headrace.spans import Diagnostic
 
 Named = CreateConnection | CreateTable | CreateView | CreatePipeline | Broken
 _Kind = TypeVar("_Kind", CreateConnection, CreateTable, CreateView, CreatePipeline)
+
+# The option that names the sinks of a pipeline.
+SINK = "sink"
 
 _KINDS: Mapping[type[Create], Kind] = MappingProxyType(
     {
@@ -230,3 +234,29 @@ def _pipeline(statement: Statement, name: Name, query: Select | None = None) -> 
         options={},
         query=query.query if query else None,
     )
+
+
+def sink_names(options: Fields) -> Iterator[Name]:
+    """What `sink = 'a, b'` names, each with its place."""
+    field = options.get(SINK)
+    if field is None:
+        return
+    if isinstance(field.node.value, list):
+        yield from (Name(each.text, each.span) for each in field.node.value)
+        return
+    text, at = field.node.text, 0
+    for part in text.split(","):
+        lead = at + len(part) - len(part.lstrip())
+        yield Name(part.strip(), field.node.span.within(text, lead))
+        at += len(part) + 1
+
+
+def sinks_of(pipeline: CreatePipeline) -> list[Name]:
+    """All that a pipeline writes to."""
+    return [*sink_names(pipeline.options), *(insert.table for insert in pipeline.inserts)]
+
+
+def queries_of(pipeline: CreatePipeline) -> list[Fragment]:
+    """Its own SELECT, or those of its INSERTs."""
+    own = [pipeline.query] if pipeline.query is not None else []
+    return [*own, *(insert.query for insert in pipeline.inserts)]
