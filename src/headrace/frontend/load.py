@@ -83,8 +83,8 @@ def survey(path: Path, pipeline: str | None = None, project: Project | None = No
     found, faults = _examine_yaml(text, path, secrets)
     names = (found.name,) if found else ()
     ordered = _ordered(faults, secrets)
-    if pipeline is not None and found is not None and found.name != pipeline:
-        raise _no_pipeline(str(path), pipeline, names)
+    if pipeline is not None and found is not None:
+        _chosen(pipeline, names, str(path))
     pipelines = (found,) if found else ()
     return Examined(str(path), names, pipelines, ordered, pipeline, sql=False)
 
@@ -93,10 +93,7 @@ def from_catalog(project: Project, name: str) -> Examined:
     """A pipeline of the catalog by its name, with the faults of what it needs."""
     catalog = Catalog.of(project)
     definitions, faults = Definitions.of_catalog(catalog)
-    known = {made.lower(): made for made in definitions.pipelines}
-    if name.lower() not in known:
-        raise _no_pipeline("the catalog", name, tuple(definitions.pipelines))
-    chosen = known[name.lower()]
+    chosen = _chosen(name, tuple(definitions.pipelines), "the catalog")
     found = of_definitions(definitions, chosen, project, faults)
     pipeline = definitions.pipelines[chosen]
     needed = {catalog_file(each) for each in Compiler(definitions).needed(pipeline)}
@@ -137,9 +134,9 @@ def _survey_sql(text: str, path: Path, pipeline: str | None, secrets: Secrets) -
     definitions, twice = Definitions.of(statements, path.stem)
     reading = _Reading(definitions, secrets)
     known = reading.definitions.pipelines
-    if pipeline is not None and pipeline not in known:
-        raise _no_pipeline(str(path), pipeline, tuple(known))
-    wanted = [known[pipeline]] if pipeline is not None else [*known.values()]
+    wanted = [*known.values()]
+    if pipeline is not None:
+        wanted = [known[_chosen(pipeline, tuple(known), str(path))]]
     found = [reading.pipeline(made, path) for made in wanted]
     reading.check(path)
     names = tuple(made.name.text for made in wanted)
@@ -233,12 +230,16 @@ def _ordered(faults: Iterable[Diagnostic], secrets: Secrets) -> tuple[Diagnostic
     return tuple(sorted(found.values(), key=lambda fault: fault.span))
 
 
-def _no_pipeline(where: str, name: str, known: tuple[str, ...]) -> DefinitionError:
+def _chosen(name: str, known: tuple[str, ...], where: str) -> str:
+    """The one of this name, as it is written; raises DefinitionError where there is none."""
+    for each in known:
+        if each.lower() == name.lower():
+            return each
     close = nearest(name, known)
-    hint = f"did you mean `{close[0]}`?" if close else None
-    if known and not close:
-        hint = "there are: " + ", ".join(known)
-    return DefinitionError(f"there is no pipeline `{name}` in {where}", hint=hint)
+    hint = f"did you mean `{close[0]}`?" if close else "there are: " + ", ".join(known)
+    if not known:
+        hint = f"CREATE PIPELINE makes one; a file ends with {', '.join(SUFFIXES)}"
+    raise DefinitionError(f"there is no pipeline `{name}` in {where}", hint=hint)
 
 
 def _read(path: Path) -> str:
