@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -13,12 +14,16 @@ from tests.unit.definitions import CONSOLE, SINK, SOURCE, below, faults, kafka, 
 
 from headrace.admin.membership import Committed, Held
 from headrace.api import load
-from headrace.errors import BrokerTimeout, NoOffsetForPartition
+from headrace.codeview.view import script
+from headrace.errors import BrokerTimeout, DefinitionError, NoOffsetForPartition
 from headrace.model.offsets import Offsets, Range, at_most
 from headrace.model.pipeline import Mode
 from headrace.plan.promises import AT_LEAST_ONCE
 from headrace.runtime.sharing_positions import Key, SharedPositions
 from headrace.sources.kafka_offsets import Extent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TEAM = {"consumer_group": "team", "share_partitions": "true"}
 SHARED = below("source", kafka(**TEAM))
@@ -220,3 +225,9 @@ def test_a_position_that_nobody_who_shares_has_written_is_told(tmp_path: Path) -
     positions.follow(group, {A: 1, B: 1})
     assert len(told) == 1
     assert "orders[0]@3;" in told[0]
+
+
+def test_a_shared_pipeline_has_no_script(tmp_path: Path) -> None:
+    plan = planned(tmp_path, SHARED, CONSOLE)
+    with pytest.raises(DefinitionError, match="shares its partitions"):
+        script(plan, cast("SparkSession", None), (), ())

@@ -15,6 +15,7 @@ from headrace.codeview.frames import Frames
 from headrace.codeview.recording import Code, NotRecordable, Recorded, render
 from headrace.codeview.secrets import secrets
 from headrace.codeview.text import Script, variable
+from headrace.errors import DefinitionError
 from headrace.model.offsets import Range
 from headrace.model.pipeline import Mode, OutputMode
 from headrace.plan.explain import words
@@ -39,8 +40,11 @@ def script(
     and `packages` the Maven coordinates of the jars that it would use.
     """
     if plan.shared is not None:
-        reason = "sharing partitions needs a member of the group, which only Headrace keeps"
-        raise NotScripted(plan.shared.name, reason)
+        raise DefinitionError(
+            f"there is no script for this pipeline: `{plan.shared.name}` shares its partitions, "
+            "which takes a member of the group that only Headrace is",
+            hint="run it with `headrace run`; `headrace explain` says what it does",
+        )
     kind = _Stream if plan.pipeline.mode is Mode.STREAM and not plan.polled else _Batch
     return kind(plan, spark).text(session, packages)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
 from headrace.admin.membership import Held, Membership, strangers
+from headrace.errors import HeadraceError, NoOffsetForPartition, PositionBeyondEnd
 from headrace.model.offsets import Range, at_most
 from headrace.plan.stages import Plan
 from headrace.runtime import failures, range_writing
@@ -95,11 +96,18 @@ class SharedRun:
                         return
                     progressed = True
                 except Exception as error:
-                    failure = failures.translate(error, f"running {self._plan.pipeline.name}")
+                    failure = self._failure(error)
                     if not patience.failed(failure, progressed):
                         break
                     progressed = False
             self._tell(Stopping())
+
+    def _failure(self, error: Exception) -> HeadraceError:
+        failure = failures.translate(error, f"running {self._plan.pipeline.name}")
+        if isinstance(failure, PositionBeyondEnd | NoOffsetForPartition):
+            move = f"headrace groups reset {self._source.group} --to-earliest --topic …"
+            failure.hint = f"end the pipelines that share the group, and move it: `{move}`"
+        return failure
 
     def _begin(self, stack: ExitStack) -> Membership:
         """Once a run, and again after a membership that has ended."""
