@@ -164,6 +164,13 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
+def _is_spark(process: psutil.Process) -> bool:
+    try:
+        return "org.apache.spark.deploy.SparkSubmit" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
 @pytest.fixture
 def desk(bench: Bench) -> Iterator[Desk]:
     desk = Desk(bench)
@@ -349,7 +356,7 @@ def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(desk: Desk) -> None:
     with subprocess.Popen(command, cwd=desk.folder, stderr=subprocess.PIPE, text=True) as shell:
         assert shell.stderr is not None
         assert shell.stderr.readline() == "starting Spark …\n"
-        assert wait_until(lambda: len(desk.processes()) > 1, WAIT_SECONDS)
+        assert wait_until(lambda: any(map(_is_spark, desk.processes())), WAIT_SECONDS)
         shell.send_signal(signal.SIGINT)
         assert shell.wait(WAIT_SECONDS) == 130
     assert desk.is_quiet()
