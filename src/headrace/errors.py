@@ -229,6 +229,18 @@ class ConstraintViolated(DataError):
         )
 
 
+class NothingToInfer(DataError):
+    """A sample of a topic has no record whose columns could be told."""
+
+    def __init__(self, topic: str, records: int) -> None:
+        what = f"its newest {records} record(s)" if records else "it, as it is empty"
+        super().__init__(
+            f"there is no JSON object in {topic} to take columns from: none among {what}",
+            hint=f"look at it with `headrace consume {topic} --last 5`; bytes need no columns: "
+            "`format: raw`",
+        )
+
+
 class OutsideError(HeadraceError):
     fault = Fault.OUTSIDE
 

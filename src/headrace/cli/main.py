@@ -26,6 +26,7 @@ COMMANDS = {
     "headrace.cli.convert": ("convert",),
     "headrace.cli.sql": ("sql",),
     "headrace.cli.tune": ("tune",),
+    "headrace.cli.infer": ("infer",),
     "headrace.cli.offsets": ("offsets",),
     "headrace.cli.dev": ("dev",),
     "headrace.cli.jars": ("jars",),

@@ -77,6 +77,9 @@ def literal(text: str) -> str:
 
 def schema_fault(text: str) -> str | None:
     """What is wrong with a schema, for the option check."""
+    if text.strip().lower() == "sample":
+        shell = "CREATE TABLE in `headrace sql` takes them from there"
+        return f"is no list of columns: `headrace infer TOPIC` proposes one of a sample; {shell}"
     try:
         Schema.parse(text)
     except ValueError as error:

@@ -125,7 +125,7 @@ class Known:
         written, _ = Definitions.of_catalog(catalog)
         replaced, _ = written.replaced(variables.Secrets(catalog))
         connections = {c.name.text: _connection(c) for c in replaced.each(CreateConnection)}
-        tables = {table.name.text: _table(table, replaced) for table in replaced.each(CreateTable)}
+        tables = {each.name.text: table(each, replaced) for each in replaced.each(CreateTable)}
         entries = {entry.name: entry for entry in catalog.entries()}
         return cls(connections, tables, written, entries)
 
@@ -171,7 +171,8 @@ def _connection(made: CreateConnection) -> Connection:
     return Connection(made.name.text, connector, options, None, _secrets(made.options))
 
 
-def _table(made: CreateTable, definitions: Definitions) -> Connection:
+def table(made: CreateTable, definitions: Definitions) -> Connection:
+    """A table with the options of its connection; references are replaced already."""
     named = made.options[CONNECTOR].node.text if CONNECTOR in made.options else ""
     over = definitions.connection(named)
     connector = over.connector.text.lower() if over else named.lower()

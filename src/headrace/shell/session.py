@@ -29,6 +29,7 @@ from headrace.frontend.sql.statements import (
     Verb,
 )
 from headrace.project import Project
+from headrace.shell import sampling
 from headrace.shell.changes import Changes
 from headrace.shell.checking import Checker, refuse
 from headrace.shell.checking import warnings as told
@@ -61,6 +62,7 @@ class Session:
         self.project = project
         self.catalog = Catalog.of(project)
         self.settings = Settings()
+        self._tell = tell
         self._texts = Texts()
         self._spark = WarmSpark(project, master, debug, tell, spark)
         self._checker = Checker(project, self.settings)
@@ -77,6 +79,8 @@ class Session:
         be used on.
         """
         statements, faults = parse(text, file)
+        if not faults:
+            statements = list(sampling.complete(statements, self._kept(), self._tell))
         faults += self._checker.rehearse(statements, self._kept())
         refuse(sorted(faults, key=lambda fault: fault.span))
         for statement in statements:
