@@ -6,6 +6,7 @@
     │   ├── BadRecord
     │   ├── TooManyBadRecords
     │   ├── LettersLeft
+    │   ├── NothingToInfer
     │   ├── RowRefused                        a row that a sink cannot write, by its own code
     │   ├── StepFailed
     │   ├── UnusableKey

@@ -36,6 +36,22 @@ def find_definition(file: Path, pipeline: str | None = None) -> Definition:
     return from_catalog(Project.find(), str(file))
 
 
+def all_definitions(word: str) -> list[Definition]:
+    """Every pipeline of a file, or the one of the catalog by this name; none if it is neither."""
+    from headrace.api import from_catalog, load
+    from headrace.catalog import Catalog
+    from headrace.frontend.sql.statements import Kind
+    from headrace.project import Project
+
+    if _is_file(Path(word)):
+        found = load(word)
+        several = len(found.pipelines) > 1
+        return [load(word, name) for name in found.pipelines] if several else [found]
+    project = Project.find()
+    kept = Catalog.of(project).entry(word)
+    return [from_catalog(project, word)] if kept and kept.kind == Kind.PIPELINE else []
+
+
 def _is_file(word: Path) -> bool:
     from headrace.frontend.load import SUFFIXES
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,11 +19,13 @@ from headrace.admin.letters import Letter, Selection
 from headrace.admin.letters_reading import Tally, tallies
 from headrace.cli import letter_lines, output
 from headrace.cli.arguments import DryRunOption, PropertyOption, YesOption, pairs, reach
+from headrace.cli.definitions import all_definitions
 from headrace.cli.output import Format, FormatOption, counted
 from headrace.cli.target import BootstrapOption, bootstrap
 from headrace.errors import DefinitionError, LettersLeft
 
 if TYPE_CHECKING:
+    from headrace.api import Definition
     from headrace.runtime.letter_expressions import Expressions
 
 app = typer.Typer(name="dlq", help="See dead letters and send them again.", no_args_is_help=True)
@@ -44,8 +45,9 @@ def complete_letters(ctx: typer.Context, incomplete: str) -> list[str]:
 TargetArgument = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC|FILE",
-        help="A dead-letter topic, or the pipeline file that writes to it.",
+        metavar="TOPIC|PIPELINE",
+        help="A dead-letter topic, or a pipeline that writes to one: a file, or a name of the "
+        "catalog.",
         autocompletion=complete_letters,
     ),
 ]
@@ -107,8 +109,9 @@ def list_topics(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TOPIC|FILE]",
-            help="A dead-letter topic or a pipeline file. Default: all that are called like one.",
+            metavar="[TOPIC|PIPELINE]",
+            help="A dead-letter topic, a pipeline file or a pipeline of the catalog. Default: all "
+            "topics that are called like one.",
             autocompletion=complete_letters,
         ),
     ] = None,
@@ -291,8 +294,9 @@ def _place(text: str) -> tuple[int, int]:
 def _topics(
     target: str | None, server: str | None, properties: Sequence[str] | None
 ) -> list[tuple[Cluster, str]]:
-    if target is not None and _is_file(target):
-        return _of_file(Path(target), properties)
+    definitions = [] if target is None else all_definitions(target)
+    if target is not None and definitions:
+        return _of_pipelines(target, definitions, properties)
     cluster = reach(server, properties)
     return [
         (cluster, name) for name in ([target] if target else letters_reading.candidates(cluster))
@@ -311,21 +315,16 @@ def _topic(
     return found[0]
 
 
-def _is_file(target: str) -> bool:
-    from headrace.frontend.load import SUFFIXES
-
-    return target.endswith(SUFFIXES) or Path(target).is_file()
-
-
-def _of_file(file: Path, properties: Sequence[str] | None) -> list[tuple[Cluster, str]]:
-    """The topics that the sources of a pipeline name, on the clusters that they name."""
-    from headrace.api import load
-
-    asides = [query.aside for query in load(file).plan.queries]
+def _of_pipelines(
+    target: str, definitions: Sequence[Definition], properties: Sequence[str] | None
+) -> list[tuple[Cluster, str]]:
+    """The topics that the sources of pipelines name, on the clusters that they name."""
+    asides = [query.aside for each in definitions for query in each.plan.queries]
     named = {aside.topic: aside.source.bootstrap for aside in asides if aside and aside.topic}
     if not named:
         raise DefinitionError(
-            f"no source of {file} writes dead letters", hint="name a topic, or set `bad_data: dlq`"
+            f"no source of {target} writes dead letters",
+            hint="name a topic, or set `bad_data: dlq`",
         )
     given = pairs(properties, "--property")
     clusters = {each: connect(each or bootstrap(None), given) for each in set(named.values())}
