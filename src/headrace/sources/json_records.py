@@ -42,9 +42,7 @@ def faults(options: Options, form: str) -> Iterator[Diagnostic]:
     elif options["schema"] is not None:
         types = [column.type for column in Schema.parse(options["schema"]).columns]
         if types != ["VARIANT"]:
-            message = (
-                "with `json_unstructured` a record is one VARIANT, and the schema says more"
-            )
+            message = "with `json_unstructured` a record is one VARIANT, and the schema says more"
             hint = "remove one of them, or name the value: `schema: event VARIANT`"
             yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
 
