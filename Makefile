@@ -24,10 +24,11 @@ check: setup ## Lint, types, imports and unit tests; no JVM, under a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) tests/unit
+	$(PYTEST) tests/unit --numprocesses $(JOBS)
 
 test: check ## Everything: the checks, then the tests with Spark and with a real Kafka
-	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile --durations 20
+	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder \
+		--durations 20
 
 demo: setup ## A real Kafka, a stream of orders and a pipeline, for a minute
 	@$(BIN)/headrace demo

@@ -35,7 +35,6 @@ def result(folder: Path, lives: list[Life], sink: Sink) -> Report:
 
 def test_each_record_is_seen_once_and_in_order_whatever_is_killed(tmp_path: Path) -> None:
     lives = [
-        at("eos.offsets:2"),
         at("eos.committed:2", tasks=3),
         Life(
             1,
