@@ -131,6 +131,10 @@ def check_definitions(definitions: Definitions, project: Project) -> list[Diagno
 
 def _survey_sql(text: str, path: Path, pipeline: str | None, secrets: Secrets) -> Examined:
     statements, faults = parse(text, str(path))
+    if not statements and not faults:
+        hint = "begin with CREATE CONNECTION, or from a file in YAML: `headrace convert`"
+        fault = Diagnostic("EMPTY_FILE", "there is no statement in it", Span(str(path), 1, 1), hint)
+        faults.append(fault)
     definitions, twice = Definitions.of(statements, path.stem)
     reading = _Reading(definitions, secrets)
     known = reading.definitions.pipelines
