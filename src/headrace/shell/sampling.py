@@ -8,7 +8,6 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from headrace.errors import DefinitionError, HeadraceError
 from headrace.formats.inference import infer
@@ -31,7 +30,7 @@ def complete(
     be told.
     """
     for statement in statements:
-        if isinstance(statement, CreateTable) and _asks(statement):
+        if isinstance(statement, CreateTable) and _asks(statement) and _is_new(statement, kept):
             statement = _with_columns(statement, kept, tell)
         yield statement
         kept, _ = kept.after(statement)
@@ -42,20 +41,26 @@ def _asks(made: CreateTable) -> bool:
     return made.columns is None and told is not None and told.node.text.lower() == _SAMPLE
 
 
+def _is_new(made: CreateTable, kept: Kept) -> bool:
+    """Whether it will be kept; that its name is taken is told elsewhere."""
+    return made.or_replace or kept.find(made.name.text) is None
+
+
 def _with_columns(made: CreateTable, kept: Kept, tell: Callable[[str], None]) -> Statement:
     place = made.options[_SCHEMA].node.span
     asked, _ = kept.after(made)
     definitions, _ = asked.definitions.replaced(asked.values)
     found = definitions.find(made.name.text)
-    if found is not made and not isinstance(found, CreateTable):
-        return made  # IF NOT EXISTS, and something else has the name: which is told elsewhere
-    assert isinstance(found, CreateTable)
+    if not isinstance(found, CreateTable):
+        return made  # another kind of thing has the name
     columns = _columns(table(found, definitions), place, tell)
     start = _offset(made, place)
     written = "\\'".join(columns.split("'"))
     text = made.text[:start] + written + made.text[start + len(_SAMPLE) :]
-    (again,), _ = parse(text, made.span.file)
-    return replace(again, span=made.span) if isinstance(again, CreateTable) else made
+    # Where it stood, so that other faults of the statement keep their places.
+    before = "\n" * (made.span.line - 1) + " " * (made.span.column - 1)
+    (again,), _ = parse(before + text, made.span.file)
+    return again
 
 
 def _columns(connection: Connection, place: Span, tell: Callable[[str], None]) -> str:
