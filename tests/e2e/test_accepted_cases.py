@@ -65,9 +65,9 @@ def test_a_case_run_in_slices_gives_the_same_output(
     case: Case, begin: Callable[[Case], CaseRun]
 ) -> None:
     run = begin(case)
-    third = max(len(case.input) // 3, 1)
-    for start in range(0, len(case.input), third):
-        run.produce(case.input[start : start + third])
+    half = max(len(case.input) // 2, 1)
+    for start in range(0, len(case.input), half):
+        run.produce(case.input[start : start + half])
         run.run()
     run.run()
     _assert_exact(run)
