@@ -80,7 +80,14 @@ def place(
     to_time: str | None,
     by: int | None,
 ) -> Place:
-    """The place that one of these options names."""
+    """The place that exactly one of these options must name."""
+    exactly_one(
+        to_earliest=to_earliest or None,
+        to_latest=to_latest or None,
+        to_offset=to_offset,
+        to_time=to_time,
+        by=by,
+    )
     if to_earliest:
         return places.Earliest()
     if to_latest:
@@ -89,7 +96,8 @@ def place(
         return places.AtOffset(to_offset)
     if to_time is not None:
         return places.AtTime(times.parse(to_time))
-    return places.Shift(by or 0)
+    assert by is not None
+    return places.Shift(by)
 
 
 def _live_names(

@@ -22,7 +22,6 @@ from headrace.cli.arguments import (
     at_most_one,
     complete_group,
     complete_topic,
-    exactly_one,
     pairs,
     place,
     reach,
@@ -121,13 +120,6 @@ def reset_offset(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Move a group without active members to another place in its topics."""
-    exactly_one(
-        to_earliest=to_earliest or None,
-        to_latest=to_latest or None,
-        to_offset=to_offset,
-        to_datetime=to_datetime,
-        shift_by=shift_by,
-    )
     chosen = place(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     scopes = [resets.parse_scope(text) for text in topic or ()]
     cluster, subscribed = _cluster(context, connection, bootstrap_server, property)

@@ -19,7 +19,6 @@ from headrace.cli.arguments import (
     ToOffsetOption,
     ToTimeOption,
     YesOption,
-    exactly_one,
     place,
 )
 from headrace.cli.definitions import FileArgument, PipelineOption, find_definition
@@ -100,13 +99,6 @@ def edit(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Move a batch pipeline to another place in its topics: back to replay, forward to skip."""
-    exactly_one(
-        to_earliest=to_earliest or None,
-        to_latest=to_latest or None,
-        to_offset=to_offset,
-        to_time=to_time,
-        by=by,
-    )
     chosen = place(to_earliest, to_latest, to_offset, to_time, by)
     scopes = [resets.parse_scope(text) for text in topic or ()]
     definition = find_definition(file, pipeline)
