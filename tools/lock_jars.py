@@ -33,6 +33,8 @@ SPARK_SET = (
     Module("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK),
     # The newest of this one that exists for Scala 2.13; it matters for delegation tokens only.
     Module("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    # The newest of this one; Avro itself is among PySpark's jars.
+    Module("org.apache.spark", "spark-avro_2.13", "4.1.1"),
     Module("org.apache.kafka", "kafka-clients", "3.9.2"),
     Module("org.apache.commons", "commons-pool2", "2.13.0"),
     Module("org.postgresql", "postgresql", POSTGRES_DRIVER),
