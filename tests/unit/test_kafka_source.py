@@ -125,7 +125,7 @@ def test_a_column_of_the_schema_comes_before_one_of_the_metadata(tmp_path: Path)
 @pytest.mark.parametrize("said", ["format: raw", "serde_config: {serialization_method: RAW_VALUE}"])
 def test_raw_bytes_need_no_schema(tmp_path: Path, said: str) -> None:
     source = _source(tmp_path, f"{CLUSTER}topic: photos\n{said}\n")
-    assert source.format == "raw"
+    assert source.wanted.format == "raw"
     assert KafkaSource.columns(source.options) == (
         *("key", "value", "timestamp", "partition", "offset", "topic", "headers"),
     )

@@ -1,7 +1,6 @@
 """Lines of CSV with a declared schema.
 
-`decode` turns raw rows, a line each, into the schema's columns plus the hidden column of
-`formats.carried`. `from_csv` alone would give a line with too few or too many fields, or with a
+`from_csv` alone would give a line with too few or too many fields, or with a
 field of the wrong type, as a row with NULLs; here each is a code and a sentence. A quote inside a
 quoted field is doubled, as RFC 4180 has it; a field cannot hold a line break. An empty field is
 NULL.
@@ -9,63 +8,118 @@ NULL.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.formats.carried import COLUMN, ERROR, carried, told
+from headrace.admin.stored_schemas import StoredSchema
+from headrace.formats.encoding import Encoding, Fields, listed
+from headrace.formats.known import Known
+from headrace.formats.options import Wanted
+from headrace.formats.reading import Reading, Steps, cases
+from headrace.formats.unregistered import Unregistered
 from headrace.model.schema import Column, Schema, literal, quote
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 CORRUPT = "__corrupt"
 NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT", "BINARY")
-_TEXT = "CAST(value AS STRING)"
-_CARRIED_VALUE = f"{COLUMN}.value"
 # A file's first field may follow a byte order mark, and then keeps its quotes.
 _AROUND_NAME = literal(' "\ufeff')
 # As in `formats.json`: a second look at each field is generated for all records.
 _FIELDS_NAMED = 64
 
 
-def decode(
-    raw: DataFrame,
-    schema: Schema,
-    delimiter: str,
-    metadata: tuple[str, ...] = (),
-    originals: int | None = None,
-) -> DataFrame:
-    """The schema's columns, `metadata` expressions and the hidden column; a row for each line."""
-    parsed = raw.selectExpr("*", f"{_from_csv(schema, 'value', delimiter)} AS __csv")
-    judged = parsed.selectExpr("*", f"{_error(schema, delimiter)} AS __error")
-    row = judged.selectExpr("*", "IF(__error IS NULL, __csv, NULL) AS __row")
-    columns = [f"__row.{quote(name)} AS {quote(name)}" for name in schema.names]
-    return row.selectExpr(*columns, *metadata, f"{carried('__error', originals)} AS {COLUMN}")
+@dataclass(frozen=True)
+class CsvReading:
+    schema: Schema
+    delimiter: str = ","
+    name: str = "CSV"
+    scalar: bool = False
+
+    def register(self, spark: SparkSession) -> None:
+        """All of it is SQL."""
+
+    def steps(self, source: str, prefix: str) -> Steps:
+        return ((f"{prefix}csv", _from_csv(self.schema, source, self.delimiter)),)
+
+    def fault(self, source: str, prefix: str) -> str:
+        """Cheap for good lines; a bad one is parsed again."""
+        csv = f"{prefix}csv"
+        as_text = _from_csv(_as_text(self.schema), source, self.delimiter)
+        missing = " OR ".join(f"{csv}.{quote(name)} IS NULL" for name in self.schema.required)
+        found = [
+            f"WHEN NOT is_valid_utf8(CAST({source} AS STRING)) THEN 'NOT_UTF8'",
+            f"WHEN {csv} IS NULL OR {csv}.{CORRUPT} IS NOT NULL "
+            f"THEN IF({as_text}.{CORRUPT} IS NULL, 'WRONG_TYPE', 'FIELD_COUNT')",
+        ]
+        if missing:
+            found.append(f"WHEN {missing} THEN 'MISSING_FIELD'")
+        return f"CASE {' '.join(found)} END"
+
+    def row(self, prefix: str) -> str:
+        return f"{prefix}csv"
+
+    def reason(self, code: str, source: str) -> str:
+        fields = f"{len(self.schema.columns)} fields separated by `{self.delimiter}`"
+        sentences = {
+            "NOT_UTF8": "'the line is not UTF-8 text'",
+            "FIELD_COUNT": literal(f"the line does not have {fields}"),
+            "WRONG_TYPE": _wrong_fields(self.schema, source, self.delimiter),
+            "MISSING_FIELD": _missing_fields(self.schema, source, self.delimiter),
+        }
+        return cases(code, sentences)
+
+
+class CsvFormat(Unregistered):
+    def faults(self, wanted: Wanted) -> Iterator[str]:
+        for column in wanted.schema.columns if wanted.schema is not None else ():
+            if column.type.startswith(NESTED):
+                yield f"`{column.name}` is {column.type}, which a field of csv cannot be"
+
+    def columns(self, wanted: Wanted) -> Schema | None:
+        return wanted.schema
+
+    def reading(self, wanted: Wanted, source: str, known: Known | None) -> Reading:  # noqa: ARG002
+        assert wanted.schema is not None  # CSV without columns has been refused
+        return CsvReading(wanted.schema, wanted.delimiter)
+
+    def encoding(self, wanted: Wanted, rows: Schema, schema: StoredSchema | None) -> Encoding:  # noqa: ARG002
+        nested = [each.name for each in rows.columns if each.type.startswith(NESTED)]
+        if nested:
+            raise ValueError(f"{', '.join(nested)} cannot be a field of csv")
+        return CsvEncoding(wanted.delimiter)
+
+
+@dataclass(frozen=True)
+class CsvEncoding:
+    delimiter: str = ","
+    name: str = "CSV"
+    content_type: str = "text/csv"
+
+    def register(self, spark: SparkSession) -> None:
+        """All of it is SQL."""
+
+    def of_fields(self, fields: Fields) -> str:
+        return self.of_value(f"struct({listed(fields)})")
+
+    def of_value(self, sql: str) -> str:
+        options = f"map('sep', {literal(self.delimiter)}, 'escape', '\"')"
+        return f"CAST(to_csv({sql}, {options}) AS BINARY)"
 
 
 def is_header(schema: Schema, delimiter: str) -> str:
     """SQL, over raw rows, for whether a line names the schema's columns in their order."""
     first = schema.names[0].lower()
     # Most lines are told apart by their beginning, and are not parsed twice.
-    begins = f"instr(lower(left({_TEXT}, {len(first) + 2})), {literal(first)}) > 0"
+    begins = f"instr(lower(left(CAST(value AS STRING), {len(first) + 2})), {literal(first)}) > 0"
     fields = _from_csv(_as_text(schema), "value", delimiter)
     same = " AND ".join(
         f"lower(trim(BOTH {_AROUND_NAME} FROM {fields}.{quote(name)})) <=> {literal(name.lower())}"
         for name in schema.names
     )
     return f"({begins} AND {same})"
-
-
-def reason(schema: Schema, delimiter: str) -> str:
-    """SQL for a sentence about a bad record, over rows that carry the hidden column."""
-    count = len(schema.columns)
-    expected = literal(f"the line does not have {count} fields separated by `{delimiter}`")
-    cases = [
-        "WHEN 'NOT_UTF8' THEN 'the line is not UTF-8 text'",
-        f"WHEN 'FIELD_COUNT' THEN {expected}",
-        f"WHEN 'WRONG_TYPE' THEN {_wrong_fields(schema, delimiter)}",
-        f"WHEN 'MISSING_FIELD' THEN {_missing_fields(schema, delimiter)}",
-    ]
-    return told(f"CASE {ERROR} {' '.join(cases)} END")
 
 
 def _from_csv(schema: Schema, value: str, delimiter: str) -> str:
@@ -87,37 +141,23 @@ def _as_text(schema: Schema, but: Column | None = None) -> Schema:
     )
 
 
-def _error(schema: Schema, delimiter: str) -> str:
-    """SQL for the code of what is wrong with a line, or NULL; for good lines cheap."""
-    as_text = _from_csv(_as_text(schema), "value", delimiter)
-    missing = " OR ".join(f"__csv.{quote(name)} IS NULL" for name in schema.required)
-    cases = [
-        f"WHEN NOT is_valid_utf8({_TEXT}) THEN 'NOT_UTF8'",
-        f"WHEN __csv IS NULL OR __csv.{CORRUPT} IS NOT NULL "
-        f"THEN IF({as_text}.{CORRUPT} IS NULL, 'WRONG_TYPE', 'FIELD_COUNT')",
-    ]
-    if missing:
-        cases.append(f"WHEN {missing} THEN 'MISSING_FIELD'")
-    return f"CASE {' '.join(cases)} END"
-
-
-def _wrong_fields(schema: Schema, delimiter: str) -> str:
+def _wrong_fields(schema: Schema, source: str, delimiter: str) -> str:
     if len(schema.columns) > _FIELDS_NAMED:
         return "'a field does not fit the schema'"
-    fields = ", ".join(_wrong_field(schema, column, delimiter) for column in schema.columns)
+    fields = ", ".join(_wrong_field(schema, column, source, delimiter) for column in schema.columns)
     return f"concat('does not fit the schema: ', concat_ws(', ', {fields}))"
 
 
-def _wrong_field(schema: Schema, column: Column, delimiter: str) -> str:
-    alone = _from_csv(_as_text(schema, column), _CARRIED_VALUE, delimiter)
+def _wrong_field(schema: Schema, column: Column, source: str, delimiter: str) -> str:
+    alone = _from_csv(_as_text(schema, column), source, delimiter)
     label = literal(f"{column.name} is not {column.type}")
     return f"IF({alone}.{CORRUPT} IS NULL, NULL, {label})"
 
 
-def _missing_fields(schema: Schema, delimiter: str) -> str:
+def _missing_fields(schema: Schema, source: str, delimiter: str) -> str:
     if not schema.required:
         return "'a field is missing'"
-    parsed = _from_csv(schema, _CARRIED_VALUE, delimiter)
+    parsed = _from_csv(schema, source, delimiter)
     names = ", ".join(
         f"IF({parsed}.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
     )

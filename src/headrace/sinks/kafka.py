@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.formats.carried import COLUMN
+from headrace.formats.encoding import Encoding, JsonEncoding
+from headrace.formats.options import Part, Wanted, key_wanted, value_wanted
+from headrace.formats.text import TextEncoding
 from headrace.model import pipeline as model
 from headrace.model.kafka_properties import (
     DEFAULT_MAX_REQUEST,
@@ -58,11 +61,13 @@ class NewTopic:
 class KafkaSink:
     """A sink of the model with its decisions made.
 
-    `cluster` and what it says of its topics, the `facts`, are known when a run begins.
+    `cluster` and what it says of its topics, the `facts`, are known when a run begins; so are the
+    `encodings` of formats that go by a schema.
     """
 
     sink: model.Sink
     context: SinkContext
+    encodings: Mapping[Part, Encoding] = field(default_factory=dict)
     facts: Mapping[str, TopicFacts] = field(default_factory=dict)
     cluster: Cluster | None = field(default=None, compare=False, repr=False)
 
@@ -212,7 +217,34 @@ class KafkaSink:
 
     def messages(self, columns: list[str]) -> Messages:
         own = tuple(column for column in columns if column != COLUMN)
-        return Messages(self.options, self.context.pipeline, self.name, own)
+        value = self.encodings.get(Part.VALUE, JsonEncoding())
+        key = self.encodings.get(Part.KEY, TextEncoding())
+        return Messages(self.options, self.context.pipeline, self.name, own, value, key)
+
+    @property
+    def wanted(self) -> dict[Part, Wanted]:
+        """What its values are, where they are made of the columns; and its keys, where they are
+        more than text.
+        """
+        folder, topics = self.context.folder, () if self.per_row else (self.topic,)
+        found: dict[Part, Wanted] = {}
+        if not self.options["value"]:
+            found[Part.VALUE] = value_wanted(self.options, folder, topics)
+        key = key_wanted(self.options, folder, topics)
+        return found | ({Part.KEY: key} if key is not None else {})
+
+    @property
+    def unbound(self) -> set[Part]:
+        """What it cannot write before the types of its rows are known."""
+        return {
+            part
+            for part, wanted in self.wanted.items()
+            if wanted.format not in ("json", "raw", "text") and part not in self.encodings
+        }
+
+    def writing(self, encodings: Mapping[Part, Encoding]) -> KafkaSink:
+        """The same sink with how its messages are written."""
+        return replace(self, encodings=encodings)
 
     def expressions(self, columns: list[str]) -> dict[str, str]:
         """The writer's columns, as SQL over rows with these columns."""

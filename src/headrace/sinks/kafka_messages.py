@@ -7,10 +7,12 @@ refuses rows, and for reading: it runs in the JVM in every case.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.formats.carried import COLUMN
+from headrace.formats.encoding import Encoding, JsonEncoding
+from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
 from headrace.sinks import kafka_topics
 from headrace.spec import Options
@@ -46,6 +48,8 @@ class Messages:
     pipeline: str
     sink: str
     columns: tuple[str, ...]
+    encoding: Encoding = field(default_factory=JsonEncoding)
+    key_encoding: Encoding = field(default_factory=TextEncoding)
 
     def expressions(self) -> dict[str, str]:
         """The columns of a message, in the names that Spark's Kafka writer has for them."""
@@ -68,18 +72,17 @@ class Messages:
     @property
     def key(self) -> str:
         key = self.options["key"]
-        return as_bytes(key) if key else NO_BYTES
+        return self.key_encoding.of_value(key) if key else NO_BYTES
 
     @property
     def value(self) -> str:
         if self.options["value"]:
             return as_bytes(self.options["value"])
-        fields = ", ".join(f"{sql} AS {quote(name)}" for name, sql in self.body)
-        return f"CAST(to_json(struct({fields}), map('ignoreNullFields', 'false')) AS BINARY)"
+        return self.encoding.of_fields(self.body)
 
     @property
     def body(self) -> list[tuple[str, str]]:
-        """The fields of the JSON object, each with its SQL."""
+        """The fields of the value, each with its SQL."""
         left_out = {name.lower() for name in self.options["exclude"]}
         own = [(name, quote(name)) for name in self.columns if name.lower() not in left_out]
         return [*own, *self.added]
@@ -93,7 +96,8 @@ class Messages:
     def headers(self) -> str | None:
         named = [(name, sql) for name, sql in self.options["headers"].items()]
         if self._enveloped_as("headers"):
-            kind = [] if self.options["value"] else [("content-type", "'application/json'")]
+            written = literal(self.encoding.content_type)
+            kind = [] if self.options["value"] else [("content-type", written)]
             named += [("ce_specversion", "'1.0'"), *self._envelope(_CE), *kind]
         listed = ", ".join(
             f"named_struct('key', {literal(name)}, 'value', {as_bytes(sql)})" for name, sql in named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.formats.options import KEY_OPTIONS, SINK_OPTIONS, VALUE_OPTIONS
 from headrace.model.kafka_properties import producer_fault, topic_config_fault
 from headrace.model.names import servers_fault, version_fault
 from headrace.sinks.kafka_topics import allowed_fault, topic_fault
@@ -65,11 +66,14 @@ _WHERE = (
 )
 
 _RECORD = (
+    *VALUE_OPTIONS,
+    *KEY_OPTIONS,
+    *SINK_OPTIONS,
     Option(
         "key",
         Type.TEXT,
-        "The record's key: a column or an expression, written as text; bytes stay bytes. Rows with "
-        "the same key stay in order. Default: no key.",
+        "The record's key: a column or an expression, written as text, or as `key_format` has it; "
+        "bytes stay bytes. Rows with the same key stay in order. Default: no key.",
         aliases=("message_unique_key",),
         example="customer",
     ),
@@ -77,13 +81,13 @@ _RECORD = (
         "value",
         Type.TEXT,
         "The record's value: a column or an expression, text or bytes, written as it is. Default: "
-        "all columns, as a JSON object.",
+        "all columns, as `format` has them.",
         example="payload",
     ),
     Option(
         "exclude",
         Type.LIST,
-        "Columns that stay out of the JSON object, such as those that only make the key.",
+        "Columns that stay out of the value, such as those that only make the key.",
         default=(),
         example="[region]",
     ),
@@ -249,6 +253,6 @@ _PRODUCER = (
 SPEC = Spec(
     "sink",
     "kafka",
-    "Rows as JSON records of a Kafka topic.",
+    "Rows as records of a Kafka topic: JSON, Avro, Protobuf or CSV.",
     (*_WHERE, *_RECORD, *_PRODUCER),
 )

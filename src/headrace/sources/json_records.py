@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from headrace.formats import json as json_format
 from headrace.formats import unstructured
+from headrace.formats.reading import Reading
 from headrace.model.schema import Column, Schema
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Type
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 UNSTRUCTURED = Option(
     "json_unstructured",
@@ -47,26 +44,10 @@ def faults(options: Options, form: str) -> Iterator[Diagnostic]:
             yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
 
 
-def decode(
-    raw: DataFrame,
-    options: Options,
-    schema: Schema,
-    metadata: tuple[str, ...],
-    tombstones: bool,
-    originals: int | None,
-) -> DataFrame:
-    """The columns, `metadata` expressions and the hidden column; a row for each record."""
+def reading(options: Options) -> Reading:
+    """How records are read; that there is a schema, or that they need none, has been checked."""
+    schema = declared(options)
+    assert schema is not None
     if options["json_unstructured"]:
-        (name,) = schema.names
-        return unstructured.decode(raw, name, metadata, tombstones, originals)
-    return json_format.decode(raw, schema, metadata, tombstones, originals)
-
-
-def whole(options: Options, schema: Schema) -> str:
-    """SQL for the value as one, among the `metadata` of `decode`; NULL for no value."""
-    return unstructured.WHOLE if options["json_unstructured"] else json_format.whole(schema)
-
-
-def reason(options: Options, schema: Schema) -> str:
-    """SQL for a sentence about a bad record, over rows that carry the hidden column."""
-    return unstructured.reason() if options["json_unstructured"] else json_format.reason(schema)
+        return unstructured.VariantReading(schema.names[0])
+    return json_format.JsonReading(schema)

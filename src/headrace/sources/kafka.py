@@ -9,19 +9,25 @@ them together: the columns, the decisions, and the reading itself. Positions are
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.errors import DataLoss, PositionBeyondEnd
 from headrace.formats import raw as raw_format
+from headrace.formats import reading
 from headrace.formats.carried import COLUMN, refusing
+from headrace.formats.kinds import FORMATS
+from headrace.formats.known import Known
+from headrace.formats.options import Part, Wanted, key_wanted, value_wanted
+from headrace.formats.reading import KeyReading, Reading
 from headrace.model import pipeline as model
 from headrace.model.names import version_text
 from headrace.model.offsets import Offsets, Range, by_topic
 from headrace.model.schema import Schema, quote
 from headrace.model.subscription import Subscription, dead_letter_topic
-from headrace.sources import json_records, kafka_checks, kafka_settings
+from headrace.sources import kafka_checks, kafka_settings
 from headrace.sources.kafka_options import (
     DATA,
     ENVELOPE,
@@ -29,11 +35,10 @@ from headrace.sources.kafka_options import (
     HEADERS_JSON,
     METADATA,
     SPEC,
-    format_of,
     named_in,
     reset_of,
 )
-from headrace.sources.reader import RAW, Access, SourceContext, decoded
+from headrace.sources.reader import RAW, Access, SourceContext, decoded, decoded_as
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
@@ -46,10 +51,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A source of the model with its decisions made."""
+    """A source of the model with its decisions made.
+
+    What a registry knows of its messages, the `schemas`, is there when a run begins.
+    """
 
     source: model.Source
     context: SourceContext
+    schemas: Mapping[Part, Known] = field(default_factory=dict)
 
     STREAMS: ClassVar[bool] = True
     REPLAYS: ClassVar[bool] = True
@@ -61,13 +70,12 @@ class KafkaSource:
 
     @staticmethod
     def columns(options: Options, doubtful: bool = False) -> tuple[str, ...] | None:
-        if format_of(options) == "raw":
-            names = raw_format.COLUMNS
-        else:
-            schema = json_records.declared(options)
-            if schema is None:
-                return None
-            names = schema.names
+        folder = Path(options.span.file).parent
+        names = _value_columns(value_wanted(options, folder))
+        if names is None:
+            return None
+        if options["key_format"] is not None:
+            names = (*names, options["key_column"])
         wanted = options["include_metadata"] or doubtful
         return (*names, *_added(names)) if wanted else names
 
@@ -99,9 +107,57 @@ class KafkaSource:
     @property
     def shape(self) -> str:
         metadata = ", and _kafka_… metadata" if self.options["include_metadata"] else ""
-        if self.format == "raw":
+        if self.wanted.format == "raw":
             return f"bytes as they are, in {', '.join(raw_format.COLUMNS)}{metadata}"
-        return decoded("JSON", self.schema, metadata, self.bad_data)
+        key = self.key_wanted
+        column = f", the key as {key.format} into {key.column}" if key is not None else ""
+        if self.unbound:
+            wanted = self.wanted
+            registry = wanted.registry.words if wanted.registry is not None else ""
+            subject = f"subject {', '.join(wanted.subjects)}" if wanted.subjects else "its schemas"
+            columns = wanted.schema or f"the columns of {subject}"
+            shown = decoded_as(columns) if isinstance(columns, Schema) else columns
+            return f"{wanted.format} by {registry} into {shown}{column}{metadata}"
+        return decoded(self.reading.name, self.reading.schema, column + metadata, self.bad_data)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What its values are."""
+        return value_wanted(self.options, self.context.folder, self.topics)
+
+    @property
+    def key_wanted(self) -> Wanted | None:
+        """What its keys are, where they are read."""
+        return key_wanted(self.options, self.context.folder, self.topics)
+
+    @property
+    def registered(self) -> dict[Part, Wanted]:
+        """What of its messages is read by schemas of a registry."""
+        both = {Part.VALUE: self.wanted, Part.KEY: self.key_wanted}
+        return {part: each for part, each in both.items() if each is not None and each.registered}
+
+    @property
+    def unbound(self) -> bool:
+        """Whether its registry has still to be asked."""
+        return any(part not in self.schemas for part in self.registered)
+
+    def knowing(self, schemas: Mapping[Part, Known]) -> KafkaSource:
+        """The same source with what its registry knows."""
+        return replace(self, schemas=schemas)
+
+    @property
+    def reading(self) -> Reading:
+        wanted = self.wanted
+        return FORMATS[wanted.language].reading(wanted, self.name, self.schemas.get(Part.VALUE))
+
+    @property
+    def key_reading(self) -> KeyReading | None:
+        wanted = self.key_wanted
+        if wanted is None:
+            return None
+        known = self.schemas.get(Part.KEY)
+        form = FORMATS[wanted.language]
+        return KeyReading(wanted.column, form.reading(wanted, self.name, known))
 
     @property
     def group(self) -> str:
@@ -118,24 +174,14 @@ class KafkaSource:
         return tuple(kafka_settings.of_member(self.options))
 
     @property
-    def format(self) -> str:
-        return format_of(self.options)
-
-    @property
-    def schema(self) -> Schema:
-        schema = json_records.declared(self.options)
-        assert schema is not None  # JSON without one has been refused
-        return schema
-
-    @property
     def bad_data(self) -> str:
         return str(self.options["bad_data"])
 
     @property
     def reason(self) -> str:
-        if self.format == "raw":
+        if self.wanted.format == "raw":
             return raw_format.reason()
-        return json_records.reason(self.options, self.schema)
+        return reading.reason(self.reading, self.key_reading)
 
     @property
     def dead_letter_topic(self) -> str | None:
@@ -321,16 +367,17 @@ class KafkaSource:
         tombstones = self.options["tombstones"]
         if tombstones == "skip":
             raw = raw.where("key IS NULL OR value IS NOT NULL")
-        if self.format == "raw":
+        if self.wanted.format == "raw":
             return raw_format.decode(raw, self._metadata(raw_format.COLUMNS, "value"), originals)
-        options, schema = self.options, self.schema
-        metadata = self._metadata(schema.names, json_records.whole(options, schema))
+        own, key = self.reading, self.key_reading
+        names = (*own.schema.names, *([key.column] if key is not None else []))
+        metadata = self._metadata(names, reading.whole(own))
         keep = tombstones != "bad"
-        decoded = json_records.decode(raw, options, schema, metadata, keep, originals)
+        decoded = reading.decode(raw, own, metadata, keep, originals, key)
         if self.bad_data != "fail":
             return decoded
-        own = [quote(name) for name in decoded.columns if name != COLUMN]
-        return decoded.selectExpr(*own, f"{refusing(self.reason)} AS {COLUMN}")
+        columns = [quote(name) for name in decoded.columns if name != COLUMN]
+        return decoded.selectExpr(*columns, f"{refusing(self.reason)} AS {COLUMN}")
 
     def _metadata(self, names: tuple[str, ...], data: str) -> tuple[str, ...]:
         """SQL for the columns that `include_metadata` adds; `data` is that for the whole value."""
@@ -340,6 +387,14 @@ class KafkaSource:
         if self.options["metadata_headers"] == "json":
             made["_kafka_headers"] = HEADERS_JSON
         return tuple(f"{made[name]} AS {name}" for name in _added(names))
+
+
+def _value_columns(wanted: Wanted) -> tuple[str, ...] | None:
+    """The columns of a value by its definition alone; None where only a registry knows them."""
+    if wanted.format == "raw":
+        return raw_format.COLUMNS
+    schema = FORMATS[wanted.language].columns(wanted)
+    return schema.names if schema is not None else None
 
 
 def _added(names: tuple[str, ...]) -> tuple[str, ...]:

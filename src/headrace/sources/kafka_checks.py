@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from headrace.formats import checks
 from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN
+from headrace.formats.options import value_wanted
 from headrace.model.schema import Schema
 from headrace.model.subscription import Subscription
 from headrace.sources import json_records
-from headrace.sources.kafka_options import DATA, ENVELOPE, LATER, METADATA, METHODS, format_of
+from headrace.sources.kafka_options import DATA, ENVELOPE, METADATA
 from headrace.spans import Diagnostic, Severity
 from headrace.spec import Options
 
@@ -47,25 +50,15 @@ def _topics(options: Options) -> Iterator[Diagnostic]:
 
 
 def _format(options: Options) -> Iterator[Diagnostic]:
-    serde = options["serde_config"]
-    method = serde["serialization_method"] if serde is not None else None
-    if method in LATER:
-        message = f"`serialization_method: {method}` is understood, and comes with the formats"
-        hint = "until then pass the bytes: `serialization_method: RAW_VALUE`"
-        yield Diagnostic("NOT_YET", message, options.at("serde_config"), hint)
-        return
-    if method is not None and "format" in options and options["format"] != METHODS[method]:
-        message = f"`format: {options['format']}` and `serialization_method: {method}` disagree"
-        yield Diagnostic("CONFLICT", message, options.at("serde_config"), "keep one of them")
-        return
-    wanted = format_of(options)
-    yield from json_records.faults(options, wanted)
+    wanted = value_wanted(options, Path(options.span.file).parent, Subscription.of(options).topics)
+    yield from checks.faults(options, wanted)
+    yield from json_records.faults(options, wanted.format)
     given = {*options.values, *options.meant}
-    if wanted == "json" and not given.intersection(("schema", "json_unstructured")):
-        message = "the kafka source needs `schema`, as its records are JSON"
+    if wanted.format in ("json", "csv") and not given.intersection(("schema", "json_unstructured")):
+        message = f"the kafka source needs `schema`, as its records are {wanted.format.upper()}"
         hint = 'add `schema: "id BIGINT NOT NULL, customer STRING, amount DOUBLE"`, or read bytes '
         yield Diagnostic("MISSING_OPTION", message, options.span, hint + "with `format: raw`")
-    if wanted == "raw":
+    if wanted.format == "raw":
         yield from _raw(options)
 
 

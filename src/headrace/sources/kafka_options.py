@@ -6,6 +6,7 @@ import json
 
 from headrace.admin import times
 from headrace.errors import DefinitionError
+from headrace.formats.options import KEY_OPTIONS, SOURCE_OPTIONS, VALUE_OPTIONS
 from headrace.model.kafka_properties import consumer_fault
 from headrace.model.names import (
     servers_fault,
@@ -42,16 +43,6 @@ ENVELOPE_SQL = (
 )
 
 BEGINNING, END, INT, TIMESTAMP = "beginning", "end", "int", "timestamp"
-# The methods of `serde_config` that are formats of ours; others come with their formats.
-METHODS = {"JSON": "json", "RAW_VALUE": "raw"}
-LATER = ("AVRO", "PROTOBUF")
-
-
-def format_of(options: Options) -> str:
-    """`json` or `raw`, by whichever of the two options says it."""
-    serde = options["serde_config"]
-    method = serde["serialization_method"] if serde is not None else None
-    return METHODS.get(method or "") or str(options["format"])
 
 
 def reset_of(options: Options) -> str | None:
@@ -143,32 +134,6 @@ OFFSET = Option(
     ),
 )
 
-SERDE = Option(
-    "serde_config",
-    Type.MAPPING,
-    "What a record's value is, as other tools say it; `format` says the same.",
-    example="{serialization_method: RAW_VALUE}",
-    fields=(
-        Option(
-            "serialization_method",
-            Type.CHOICE,
-            "`RAW_VALUE` passes bytes, as `format: raw` does.",
-            required=True,
-            choices=(*METHODS, *LATER),
-            example="RAW_VALUE",
-        ),
-        Option("schema_classpath", Type.TEXT, "The class of a Protobuf message."),
-        Option("schema_registry_url", Type.TEXT, "The address of a schema registry."),
-        Option("schema_registry_username", Type.TEXT, "The user of a schema registry."),
-        Option(
-            "schema_registry_password",
-            Type.TEXT,
-            "The password of that user.",
-            secret=True,
-        ),
-    ),
-)
-
 SPEC = Spec(
     "source",
     "kafka",
@@ -221,24 +186,19 @@ SPEC = Spec(
             "the position. Needs `consumer_group`.",
             default=False,
         ),
-        Option(
-            "format",
-            Type.CHOICE,
-            "What a record's value is: JSON with a declared schema, or any bytes, which `raw` "
-            "passes on as they are.",
-            default="json",
-            choices=("json", "raw"),
-        ),
-        SERDE,
+        *VALUE_OPTIONS,
         Option(
             "schema",
             Type.TEXT,
             "The columns, as in CREATE TABLE. A field that is NOT NULL must be there; a VARIANT "
-            "takes any JSON. Needed for JSON, unless it is `json_unstructured`.",
+            "takes any JSON. Needed for CSV, and for JSON unless it is `json_unstructured`; for "
+            "others the default is the columns of the messages' own schema.",
             example='"id BIGINT NOT NULL, customer STRING, amount DOUBLE"',
             validate=schema_fault,
         ),
         UNSTRUCTURED,
+        *KEY_OPTIONS,
+        *SOURCE_OPTIONS,
         Option(
             "auto_offset_reset",
             Type.CHOICE,

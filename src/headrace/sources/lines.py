@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.formats import csv, text
+from headrace.formats import csv, reading, text
 from headrace.formats.carried import COLUMN, refusing
+from headrace.formats.options import delimiter_fault
+from headrace.formats.reading import Reading
 from headrace.model.names import servers_fault, topic_fault
 from headrace.model.schema import Schema, quote, schema_fault
 from headrace.sources import json_records
@@ -46,12 +48,6 @@ SCHEMA = Option(
 )
 
 
-def _delimiter_fault(delimiter: str) -> str | None:
-    if len(delimiter) == 1 and delimiter not in "\n\r\"'":
-        return None
-    return "must be one character, and no quote"
-
-
 OPTIONS = (
     json_records.UNSTRUCTURED,
     Option(
@@ -60,7 +56,7 @@ OPTIONS = (
         "What stands between two fields of `csv`: one character.",
         default=",",
         example='";"',
-        validate=_delimiter_fault,
+        validate=delimiter_fault,
     ),
     Option(
         "include_metadata",
@@ -171,15 +167,22 @@ class LineSource(PlainSource):
         return self.options["max_errors_per_batch"]  # type: ignore[no-any-return]
 
     @property
-    def reason(self) -> str:
-        if self.format == "json":
-            return json_records.reason(self.options, self.schema)
+    def reading(self) -> Reading:
+        if self.format == "text":
+            return text.TextReading()
         if self.format == "csv":
-            return csv.reason(self.schema, self.options["delimiter"])
-        return text.reason()
+            return csv.CsvReading(self.schema, self.options["delimiter"])
+        return json_records.reading(self.options)
+
+    @property
+    def reason(self) -> str:
+        return reading.reason(self.reading)
 
     def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
-        decoded = self._decode(raw, self._metadata(), originals)
+        lines = raw if self.format == "text" else raw.where(_NOT_BLANK)
+        decoded = reading.decode(
+            lines, self.reading, self._metadata(), tombstones=False, originals=originals
+        )
         if self.bad_data != "fail":
             return decoded
         own = [quote(name) for name in decoded.columns if name != COLUMN]
@@ -188,19 +191,6 @@ class LineSource(PlainSource):
     def _metadata(self) -> tuple[str, ...]:
         wanted = METADATA if self.options["include_metadata"] else {}
         return tuple(f"{column} AS {name}" for name, column in wanted.items())
-
-    def _decode(
-        self, raw: DataFrame, metadata: tuple[str, ...], originals: int | None
-    ) -> DataFrame:
-        if self.format == "text":
-            return text.decode(raw, metadata, originals)
-        lines = raw.where(_NOT_BLANK)
-        if self.format == "csv":
-            delimiter = self.options["delimiter"]
-            return csv.decode(lines, self.schema, delimiter, metadata, originals)
-        return json_records.decode(
-            lines, self.options, self.schema, metadata, tombstones=False, originals=originals
-        )
 
 
 def _bad_data(options: Options) -> Iterator[Diagnostic]:

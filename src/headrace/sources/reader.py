@@ -32,11 +32,15 @@ RAW = (
 
 def decoded(form: str, schema: Schema, metadata: str, bad_data: str) -> str:
     """What a record of a declared schema becomes, in words."""
-    columns = ", ".join(
+    bad = "; a bad record stops the pipeline" if bad_data == "fail" else ""
+    return f"{form} into {decoded_as(schema)}{metadata}{bad}"
+
+
+def decoded_as(schema: Schema) -> str:
+    """Columns in words."""
+    return ", ".join(
         f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in schema.columns
     )
-    bad = "; a bad record stops the pipeline" if bad_data == "fail" else ""
-    return f"{form} into {columns}{metadata}{bad}"
 
 
 @dataclass(frozen=True)

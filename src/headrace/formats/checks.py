@@ -1,0 +1,32 @@
+"""What is wrong with options of formats that are each right by themselves; for sources and sinks.
+
+Nothing here asks a registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.formats.kinds import FORMATS
+from headrace.formats.options import METHODS, REGISTERED, Wanted
+from headrace.spans import Diagnostic
+from headrace.spec import Options
+
+
+def faults(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
+    yield from _said_twice(options)
+    if wanted.format in REGISTERED and wanted.registry is None:
+        message = f"`format: {wanted.format}` needs a `schema_registry`"
+        hint = "add `schema_registry: {endpoint: 'http://localhost:8081'}`"
+        yield Diagnostic("MISSING_OPTION", message, options.at("format"), hint)
+    if wanted.language in FORMATS:
+        for sentence in FORMATS[wanted.language].faults(wanted):
+            yield Diagnostic("BAD_SCHEMA", sentence, options.at("format"))
+
+
+def _said_twice(options: Options) -> Iterator[Diagnostic]:
+    serde = options["serde_config"] if "serde_config" in options.spec.names else None
+    method = serde["serialization_method"] if serde is not None else None
+    if method is not None and "format" in options and options["format"] != METHODS[method]:
+        message = f"`format: {options['format']}` and `serialization_method: {method}` disagree"
+        yield Diagnostic("CONFLICT", message, options.at("serde_config"), "keep one of them")

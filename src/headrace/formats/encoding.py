@@ -1,0 +1,63 @@
+"""How a row becomes the bytes of a message: what a format is to the Kafka sink.
+
+An `Encoding` gives SQL for the bytes of a struct. What is not SQL, a function over Arrow batches,
+it makes known to the session first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.model.schema import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Names of fields, and SQL for each.
+Fields = list[tuple[str, str]]
+
+
+class Encoding(Protocol):
+    """One format with one schema."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in an explanation: `JSON`, `Avro by subject orders-value`."""
+        ...
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the messages, for envelopes."""
+        ...
+
+    def register(self, spark: SparkSession) -> None:
+        """Make functions known that its SQL calls; may be called again and again."""
+        ...
+
+    def of_fields(self, fields: Fields) -> str:
+        """SQL, BINARY, for a message of these fields."""
+        ...
+
+    def of_value(self, sql: str) -> str:
+        """SQL, BINARY, for a message that is one value: a struct, or a key of one column."""
+        ...
+
+
+@dataclass(frozen=True)
+class JsonEncoding:
+    name: str = "JSON"
+    content_type: str = "application/json"
+
+    def register(self, spark: SparkSession) -> None:
+        """All of it is SQL."""
+
+    def of_fields(self, fields: Fields) -> str:
+        return self.of_value(f"struct({listed(fields)})")
+
+    def of_value(self, sql: str) -> str:
+        return f"CAST(to_json({sql}, map('ignoreNullFields', 'false')) AS BINARY)"
+
+
+def listed(fields: Fields) -> str:
+    return ", ".join(f"{sql} AS {quote(name)}" for name, sql in fields)

@@ -1,0 +1,15 @@
+"""The formats by name, one line each. A new one is a file beside this, and a line here."""
+
+from __future__ import annotations
+
+from headrace.formats.csv import CsvFormat
+from headrace.formats.format import Format
+from headrace.formats.json import JsonFormat
+from headrace.formats.text import TextFormat
+
+# By `Wanted.language`. Bytes that are passed on as they are, `raw`, are no format in this sense.
+FORMATS: dict[str, Format] = {
+    "json": JsonFormat(),
+    "csv": CsvFormat(),
+    "text": TextFormat(),
+}
