@@ -192,6 +192,6 @@ def test_its_positions_and_its_group_are_the_sources(tmp_path: Path) -> None:
     source, _ = _source(tmp_path, FROM_A_TIME)
     assert source.group == "hive_history"
     assert [number for number in range(5) if source.moves(("old_hives", number))] == [0, 1, 2]
-    assert _source(tmp_path, BYTES)[0].format == "raw"
+    assert _source(tmp_path, BYTES)[0].wanted.format == "raw"
     columns = KafkaSource.columns(_source(tmp_path, LARGE)[0].options) or ()
     assert {"data", "metadata"} <= set(columns)
