@@ -45,7 +45,7 @@ class Case:
     def schedules(self) -> list[str]:
         file = self.folder / "case.yaml"
         told = YAML(typ="safe").load(file.read_text()) if file.exists() else {}
-        return list(told.get("schedules", ["straight", "slices", "crash"]))
+        return list(told.get("schedules", ["slices", "crash"]))
 
     @property
     def needs_database(self) -> bool:

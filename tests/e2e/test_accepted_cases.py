@@ -1,4 +1,4 @@
-"""Every accepted case under every schedule: straight, in slices, and crashed at each point."""
+"""Every accepted case in slices and crashed at each point; straight where slices do not fit."""
 
 from __future__ import annotations
 
