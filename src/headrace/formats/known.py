@@ -19,6 +19,8 @@ from headrace.model.schema import Column, Schema
 # What a query fails with at an id that it does not know; the rest of the text is JSON: `source`,
 # `part` and `id`.
 NEW_SCHEMA = "HEADRACE_NEW_SCHEMA "
+# The reason of an id in `refused` that the registry has not; any other is of one that it has.
+NOT_KNOWN = "the registry does not know it"
 
 
 @dataclass(frozen=True)
