@@ -97,6 +97,7 @@ class CsvEncoding:
     delimiter: str = ","
     name: str = "CSV"
     content_type: str = "text/csv"
+    required: tuple[tuple[str, ...], ...] = ()
 
     def register(self, spark: SparkSession) -> None:
         """All of it is SQL."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.model.schema import quote
+from headrace.model.schema import Column, Schema, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Names of fields, and SQL for each.
 Fields = list[tuple[str, str]]
+# The name of the one column of rows whose messages are one value, and no set of fields.
+WHOLE = ""
 
 
 class Encoding(Protocol):
@@ -29,6 +31,13 @@ class Encoding(Protocol):
     @property
     def content_type(self) -> str:
         """The media type of the messages, for envelopes."""
+        ...
+
+    @property
+    def required(self) -> tuple[tuple[str, ...], ...]:
+        """The fields that must have a value by its schema, and may have none in the rows: each by
+        its name, or by those of the structs around it and its own. Rows without one are refused.
+        """
         ...
 
     def register(self, spark: SparkSession) -> None:
@@ -48,6 +57,7 @@ class Encoding(Protocol):
 class JsonEncoding:
     name: str = "JSON"
     content_type: str = "application/json"
+    required: tuple[tuple[str, ...], ...] = ()
 
     def register(self, spark: SparkSession) -> None:
         """All of it is SQL."""
@@ -57,6 +67,11 @@ class JsonEncoding:
 
     def of_value(self, sql: str) -> str:
         return f"CAST(to_json({sql}, map('ignoreNullFields', 'false')) AS BINARY)"
+
+
+def one_value(rows: Schema) -> Column | None:
+    """The column of rows whose messages are one value, as those of a key of one column are."""
+    return rows.columns[0] if rows.names == (WHOLE,) else None
 
 
 def listed(fields: Fields) -> str:

@@ -49,7 +49,8 @@ class Format(Protocol):
         ...
 
     def made(self, name: str, rows: Schema) -> str:
-        """A schema, as text, for rows with these columns; `name` is what a record is called.
+        """A schema, as text, for rows with these columns; `name` is what a record is called, with
+        its namespace before it. Messages that are one value have `encoding.one_value(rows)`.
         Raises ValueError for a type that the format has not.
         """
         ...

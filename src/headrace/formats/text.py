@@ -70,6 +70,7 @@ class TextEncoding:
 
     name: str = "text"
     content_type: str = "text/plain"
+    required: tuple[tuple[str, ...], ...] = ()
 
     def register(self, spark: SparkSession) -> None:
         """All of it is SQL."""
