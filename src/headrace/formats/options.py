@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from headrace.model.evolution import Evolution
 from headrace.model.schema import Schema, schema_fault
 from headrace.spec import Option, Options, Type
 
@@ -48,14 +49,6 @@ METHODS = {"JSON": "json", "RAW_VALUE": "raw", "AVRO": "confluent_avro", "PROTOB
 class Part(StrEnum):
     KEY = "key"
     VALUE = "value"
-
-
-class Evolution(StrEnum):
-    """Which changes of the registry's schema a pipeline takes up by itself."""
-
-    ADDITIVE = "additive"
-    WIDEN = "widen"
-    FREEZE = "freeze"
 
 
 REGISTRY = Option(
