@@ -25,7 +25,7 @@ SIZES = [0, 1, 63, 64, 8191, 8192, 1_048_400, 1_048_575, 1_048_576]
 def sink(tmp_path: Any, facts: dict[str, TopicFacts] | None = None, **values: Any) -> KafkaSink:
     options = Options(SPEC, {"topic": "out", **values}, {}, HERE)
     context = SinkContext("p", tmp_path, "localhost:9092")
-    return KafkaSink(Sink("sink", "kafka", "source", options, HERE), context, facts or {})
+    return KafkaSink(Sink("sink", "kafka", "source", options, HERE), context, facts=facts or {})
 
 
 def estimate(spark: SparkSession, key: bytes | None, value: bytes, headers: int) -> int:

@@ -48,6 +48,12 @@ class Format(Protocol):
         """Why messages written with a schema cannot be read into columns; nothing if they can."""
         ...
 
+    def given(self, wanted: Wanted) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+        """The schema that a definition gives, by its file, text or class, as a registry takes it:
+        its text, and the texts that it refers to, by their names. None if it gives none.
+        """
+        ...
+
     def made(self, name: str, rows: Schema) -> str:
         """A schema, as text, for rows with these columns; `name` is what a record is called, with
         its namespace before it. Messages that are one value have `encoding.one_value(rows)`.

@@ -20,6 +20,9 @@ class Unregistered:
     def unreadable(self, writer: StoredSchema, columns: Schema, wanted: Wanted) -> list[str]:  # noqa: ARG002
         raise self._unasked(wanted)
 
+    def given(self, wanted: Wanted) -> tuple[str, tuple[tuple[str, str], ...]] | None:  # noqa: ARG002
+        return None
+
     def made(self, name: str, rows: Schema) -> str:  # noqa: ARG002
         raise InternalError("a format without a registry was asked for a schema")
 
