@@ -40,6 +40,7 @@ LEVELS = (
 _SIDE_BY_SIDE = 8
 
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,45 @@ def find(
     return _registered(subject, found)
 
 
+def newest(registry: Registry, subject: str) -> Registered | None:
+    """The newest version, by one request; None if there is no such subject."""
+    try:
+        with registry.asking(f"reading {subject}", subject) as client:
+            return _registered(subject, client.get_version(subject, "latest"))
+    except UnknownSubject:
+        return None
+
+
+def all_versions(registry: Registry, subject: str) -> list[Registered]:
+    """Every version of a subject with its schema, the oldest first; `UnknownSubject`."""
+    numbers = versions(registry, subject)
+    return _side_by_side(lambda number: find(registry, subject, number), numbers)
+
+
+def schema_of(registry: Registry, id: int) -> Schema:
+    """The schema of this id."""
+    with registry.asking(f"reading schema {id}", what=f"a schema with id {id}") as client:
+        return _ours(client.get_schema(id))
+
+
 def by_id(registry: Registry, id: int) -> list[Registered]:
     """The versions of subjects that have the schema of this id."""
+    schema = schema_of(registry, id)
     with registry.asking(f"reading schema {id}", what=f"a schema with id {id}") as client:
-        schema = _ours(client.get_schema(id))
         places: list[Any] = client.get_schema_versions(id)
     return [Registered(place.subject, place.version, id, schema) for place in places]
+
+
+def registration(
+    registry: Registry, subject: str, schema: Schema, normalize: bool = False
+) -> Registration | None:
+    """Where a subject has this schema already."""
+    try:
+        with registry.asking(f"looking up {subject}", subject, "this schema") as client:
+            found: Any = client.lookup_schema(subject, _wire(schema), normalize)
+    except (UnknownSubject, UnknownSchema):
+        return None
+    return Registration(subject, found.version, found.schema_id, new=False)
 
 
 # Writing
@@ -154,12 +188,12 @@ def register(
 
     `IncompatibleSchema` and `InvalidSchema` say why a registry does not take it.
     """
-    known = _lookup(registry, subject, schema, normalize)
+    known = registration(registry, subject, schema, normalize)
     if known is not None:
         return known
     with registry.asking(f"registering {subject}", subject) as client:
         client.register_schema(subject, _wire(schema), normalize_schemas=normalize)
-    made = _lookup(registry, subject, schema, normalize)
+    made = registration(registry, subject, schema, normalize)
     if made is None:
         raise RegistryRefused(f"registering {subject}", "it is not there afterwards", 200)
     return Registration(made.subject, made.version, made.id, new=True)
@@ -267,7 +301,7 @@ def check(registry: Registry, subject: str, schema: Schema, normalize: bool = Fa
         return Verdict(subject, True, None, level(registry).level, (), (), ())
     holds = level(registry, subject).level
     news = differences(newest.schema, schema)
-    known = _lookup(registry, subject, schema, normalize)
+    known = registration(registry, subject, schema, normalize)
     if known is not None:
         return Verdict(subject, True, known.version, holds, (), news, ())
     against = _held_against(registry, newest, holds)
@@ -296,18 +330,6 @@ def _judge(
 
 
 # Between the client's values and ours
-
-
-def _lookup(
-    registry: Registry, subject: str, schema: Schema, normalize: bool
-) -> Registration | None:
-    """Where a subject has this schema already."""
-    try:
-        with registry.asking(f"looking up {subject}", subject, "this schema") as client:
-            found: Any = client.lookup_schema(subject, _wire(schema), normalize)
-    except (UnknownSubject, UnknownSchema):
-        return None
-    return Registration(subject, found.version, found.schema_id, new=False)
 
 
 def _wire(schema: Schema) -> Any:
@@ -355,8 +377,8 @@ def _all_versions(registry: Registry, name: str) -> list[int]:
         return []
 
 
-def _side_by_side(work: Callable[[str], T], names: list[str]) -> list[T]:
-    """A registry is asked twice for each subject; its answers take longer than its work."""
+def _side_by_side(work: Callable[[Q], T], names: list[Q]) -> list[T]:
+    """Of a registry's answers, the way takes longer than the work."""
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return list(pool.map(work, names))
 

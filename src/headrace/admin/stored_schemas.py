@@ -59,6 +59,10 @@ class SchemaStore(Protocol):
         """The newest version; None if there is no such subject."""
         ...
 
+    def subjects(self) -> list[str]:
+        """The names of all, sorted."""
+        ...
+
     def register(
         self,
         subject: str,

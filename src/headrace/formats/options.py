@@ -6,12 +6,12 @@ its options, or as the `serde_config` of other tools. The checks of them are in 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from headrace.admin.stores import RegistryAddress
 from headrace.model.evolution import Evolution
 from headrace.model.schema import Schema, schema_fault
 from headrace.spec import Option, Options, Type
@@ -255,27 +255,6 @@ SINK_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class RegistryAddress:
-    """Where a registry is, and who asks. What is secret is never shown."""
-
-    kind: str
-    endpoint: str | None
-    api_key: str | None
-    api_secret: str | None
-    region: str | None = None
-    registry_name: str | None = None
-
-    def __repr__(self) -> str:
-        return f"RegistryAddress({self.kind}, {self.words})"
-
-    @property
-    def words(self) -> str:
-        if self.kind == "glue":
-            return f"AWS Glue, registry {self.registry_name or 'default-registry'}"
-        return without_login(self.endpoint or "")
-
-
-@dataclass(frozen=True)
 class Wanted:
     """What a definition says about the bytes of a key or of a value.
 
@@ -313,11 +292,6 @@ class Wanted:
     @property
     def file(self) -> Path | None:
         return self.folder / self.schema_file if self.schema_file else None
-
-
-def without_login(endpoint: str) -> str:
-    """An address as it may be shown: what stands before an @ in it is a login."""
-    return re.sub(r"//[^/]*@", "//", endpoint)
 
 
 def value_wanted(options: Options, folder: Path, topics: tuple[str, ...] = ()) -> Wanted:
