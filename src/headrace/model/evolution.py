@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from sqlglot import exp
-
-from headrace.model.schema import Column, Schema, quote
+from headrace.model.schema import Column, Schema
+from headrace.model.types import SqlField, SqlType, fields_of
 
 
 class Evolution(StrEnum):
@@ -44,80 +43,13 @@ def judged(pinned: Schema, newer: Schema, rule: Evolution) -> Judgement:
     stays, and is NULL from now on. A type that became narrower is read into the one that is there.
     """
     judge = _Judge(rule)
-    columns = judge.fields(_fields_of(pinned), _fields_of(newer), ())
+    columns = judge.fields(fields_of(pinned), fields_of(newer), ())
     if judge.refused:
         return Judgement(pinned, refused=tuple(judge.refused))
     schema = Schema(tuple(Column(each.name, each.type.ddl, each.nullable) for each in columns))
     return Judgement(schema, taken=tuple(judge.taken))
 
 
-@dataclass(frozen=True)
-class _Type:
-    """A type of Spark's: a plain one by its name, or one of several parts.
-
-    The parts of an ARRAY are `element`, those of a MAP `key` and `value`.
-    """
-
-    name: str
-    size: tuple[int, ...] = ()
-    fields: tuple[_Field, ...] = ()
-
-    @property
-    def ddl(self) -> str:
-        if self.name == "STRUCT":
-            inside = (f"{quote(each.name)}: {each.type.ddl}" for each in self.fields)
-            return f"STRUCT<{', '.join(inside)}>"
-        if self.fields:
-            return f"{self.name}<{', '.join(each.type.ddl for each in self.fields)}>"
-        if self.size:
-            return f"{self.name}({', '.join(map(str, self.size))})"
-        return self.name
-
-    @property
-    def words(self) -> str:
-        """As it is shown: without the quotes, which few names need."""
-        return self.ddl.replace("`", "")
-
-
-@dataclass(frozen=True)
-class _Field:
-    name: str
-    type: _Type
-    nullable: bool = True
-
-    @property
-    def words(self) -> str:
-        return self.type.words if self.nullable else f"{self.type.words} NOT NULL"
-
-
-def _fields_of(schema: Schema) -> tuple[_Field, ...]:
-    return tuple(_Field(each.name, _type(each.type), each.nullable) for each in schema.columns)
-
-
-def _type(text: str) -> _Type:
-    return _of(exp.DataType.build(text, dialect="spark"))
-
-
-def _of(kind: exp.DataType) -> _Type:
-    parts = kind.expressions
-    match kind.this:
-        case exp.DataType.Type.STRUCT:
-            fields = tuple(_Field(part.name, _of(part.args["kind"])) for part in parts)
-            return _Type("STRUCT", fields=fields)
-        case exp.DataType.Type.ARRAY:
-            return _Type("ARRAY", fields=(_Field("element", _of(parts[0])),))
-        case exp.DataType.Type.MAP:
-            names = ("key", "value")
-            fields = tuple(_Field(name, _of(part)) for name, part in zip(names, parts, strict=True))
-            return _Type("MAP", fields=fields)
-        case exp.DataType.Type.DECIMAL:
-            given = tuple(int(part.name) for part in parts)
-            return _Type("DECIMAL", size=(*given, *_DECIMAL[len(given) :]))
-    return _Type(kind.sql("spark"))
-
-
-# The digits of a DECIMAL, and how many of them follow the point, where it does not say.
-_DECIMAL = (10, 0)
 # Which rules allow a change that needs at least this one.
 _ALLOWING = {
     Evolution.ADDITIVE: (Evolution.ADDITIVE, Evolution.WIDEN),
@@ -134,14 +66,14 @@ class _Judge:
         self.refused: list[str] = []
 
     def fields(
-        self, old: tuple[_Field, ...], new: tuple[_Field, ...], path: tuple[str, ...]
-    ) -> tuple[_Field, ...]:
+        self, old: tuple[SqlField, ...], new: tuple[SqlField, ...], path: tuple[str, ...]
+    ) -> tuple[SqlField, ...]:
         """The fields of a record from now on: those that are there, then those that are new."""
         newer = {each.name: each for each in new}
         kept = tuple(self._kept(each, newer.get(each.name), path) for each in old)
         return (*kept, *self._added(old, new, path))
 
-    def _kept(self, old: _Field, new: _Field | None, path: tuple[str, ...]) -> _Field:
+    def _kept(self, old: SqlField, new: SqlField | None, path: tuple[str, ...]) -> SqlField:
         if new is None:
             self._changed(f"- {_named(path, old)} {old.type.words}", Evolution.ADDITIVE)
             return replace(old, nullable=True)
@@ -149,11 +81,11 @@ class _Judge:
             change = f"~ {_named(path, old)} {old.words} → may be NULL"
             self._changed(change, Evolution.ADDITIVE)
         kind = self._type(old.type, new.type, (*path, old.name))
-        return _Field(old.name, kind, old.nullable or new.nullable)
+        return SqlField(old.name, kind, old.nullable or new.nullable)
 
     def _added(
-        self, old: tuple[_Field, ...], new: tuple[_Field, ...], path: tuple[str, ...]
-    ) -> Iterator[_Field]:
+        self, old: tuple[SqlField, ...], new: tuple[SqlField, ...], path: tuple[str, ...]
+    ) -> Iterator[SqlField]:
         names = {each.name for each in old}
         taken = {each.name.lower(): each.name for each in old}
         for each in new:
@@ -168,7 +100,7 @@ class _Judge:
             self._changed(line, Evolution.ADDITIVE)
             yield replace(each, nullable=True)
 
-    def _type(self, old: _Type, new: _Type, path: tuple[str, ...]) -> _Type:
+    def _type(self, old: SqlType, new: SqlType, path: tuple[str, ...]) -> SqlType:
         if old == new:
             return old
         if old.name == new.name == "STRUCT":
@@ -186,8 +118,8 @@ class _Judge:
         return old
 
     def _parts(
-        self, old: Iterable[_Field], new: Iterable[_Field], path: tuple[str, ...]
-    ) -> Iterator[_Field]:
+        self, old: Iterable[SqlField], new: Iterable[SqlField], path: tuple[str, ...]
+    ) -> Iterator[SqlField]:
         """Of an array or a map: always the same ones, whatever their names."""
         for left, right in zip(old, new, strict=True):
             yield replace(left, type=self._type(left.type, right.type, (*path, left.name)))
@@ -196,7 +128,7 @@ class _Judge:
         (self.taken if self._rule in _ALLOWING[least] else self.refused).append(line)
 
 
-def _named(path: tuple[str, ...], field: _Field) -> str:
+def _named(path: tuple[str, ...], field: SqlField) -> str:
     return ".".join((*path, field.name))
 
 
@@ -204,7 +136,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _OTHERS = {("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP_NTZ")}
 
 
-def _wider(old: _Type, new: _Type) -> bool:
+def _wider(old: SqlType, new: SqlType) -> bool:
     """Whether every value of one type is one of the other: what Delta widens in a table by itself,
     and so neither INT to DOUBLE nor to DECIMAL.
     """
