@@ -194,9 +194,13 @@ class Spec:
         meant: set[str] = set()
         hidden: set[str] = set()
         by_name = {name: option for option in self.options for name in option.names}
-        for key, entry in fields.items():
+        for key, entry in folded(self.options, fields).items():
             option = by_name.get(key)
-            if option is None:
+            outer = by_name.get(key.partition(".")[0])
+            if option is None and outer is not None and outer.type is Type.MAPPING:
+                message = f"`{key}` is said by `{outer.name}`, too"
+                faults.append(Diagnostic("OPTION_TWICE", message, entry.key, "keep one of them"))
+            elif option is None:
                 known = {*by_name, *others}
                 faults.append(unknown("option", key, known, entry.key, f"of {self.title}"))
                 meant.update(by_name[name].name for name in nearest(key, by_name))
@@ -226,6 +230,30 @@ class Spec:
                 yield Diagnostic(
                     "MISSING_OPTION", f"{self.title} needs `{option.name}`", span, example
                 )
+
+
+def folded(options: Iterable[Option], fields: Mapping[str, Field]) -> dict[str, Field]:
+    """`a.b`, where the option `a` is a mapping, as what stands under `b` in it.
+
+    What is said in the mapping already stays as it is; `Spec.read` reports it.
+    """
+    mappings = [option for option in options if option.type is Type.MAPPING]
+    by_name = {name: option for option in mappings for name in option.names}
+    found: dict[str, Field] = {}
+    for key, entry in fields.items():
+        head, _, name = key.partition(".")
+        if not name or head not in by_name:
+            found.setdefault(key, entry)
+            continue
+        outer = next((each for each in by_name[head].names if each in fields), head)
+        empty = Field(entry.key, Node({}, entry.key))
+        there = found.get(outer) or fields.get(outer) or empty
+        inside = there.node.value
+        if isinstance(inside, dict) and name not in inside:
+            found[outer] = Field(there.key, Node({**inside, name: entry}, there.node.span))
+        else:
+            found[key] = entry
+    return found
 
 
 def unknown(what: str, name: str, known: Iterable[str], span: Span, where: str = "") -> Diagnostic:

@@ -17,7 +17,7 @@ from headrace.frontend.options import PIPELINE, SINK, SOURCE, STEP
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spans import Field, Node, Span
-from headrace.spec import Option, Type
+from headrace.spec import Option, Type, folded
 
 # A scalar, a list of text or of mappings, or a mapping.
 Plain = Any
@@ -122,7 +122,9 @@ def _components(
     parts: list[Part] = []
     for name, each in named.items():
         body = _fields(each.node)
-        values = plain_values(options_of(body["connector_type"].node.text), body)
+        options = options_of(body["connector_type"].node.text)
+        body = folded(options, body)
+        values = plain_values(options, body)
         ordered = {"connector_type": values.pop("connector_type"), **values}
         parts.append(Part(name, ordered, remarks.remarks(body), remarks.above(each.key)))
     return tuple(parts)
@@ -151,7 +153,8 @@ def unknown(root: Node) -> Iterator[tuple[str, Field]]:
             body = _fields(each.node)
             options = options_of(body["connector_type"].node.text)
             known = {name for option in options for name in option.names}
-            yield from ((key, field) for key, field in body.items() if key not in known)
+            given = folded(options, body)
+            yield from ((key, field) for key, field in given.items() if key not in known)
 
 
 def plain_values(options: tuple[Option, ...], fields: Mapping[str, Field]) -> dict[str, Plain]:

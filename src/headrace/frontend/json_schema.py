@@ -81,13 +81,24 @@ def _component(specs: Mapping[str, Spec], common: Iterable[Option] = ()) -> Sche
 def _object(options: Iterable[Option], others: Schema) -> Schema:
     properties = {}
     needed = []
+    options = tuple(options)
     for option in options:
         for name in option.names:
             properties[name] = _option(option, name)
         if option.required:
             needed.append({"anyOf": [{"required": [name]} for name in option.names]})
-    schema = {"type": "object", "properties": {**others, **properties}}
+    schema = {"type": "object", "properties": {**others, **properties}, **_dotted(options)}
     return {**schema, "additionalProperties": False, **({"allOf": needed} if needed else {})}
+
+
+def _dotted(options: Iterable[Option]) -> Schema:
+    """`a.b` for what stands under `b` in the mapping `a`."""
+    patterns: dict[str, Schema] = {}
+    for option in options:
+        if option.type is Type.MAPPING:
+            inside = [name for each in option.fields for name in each.names]
+            patterns[f"^({'|'.join(option.names)})\\.({'|'.join(inside)})$"] = {}
+    return {"patternProperties": patterns} if patterns else {}
 
 
 def _option(option: Option, name: str) -> Schema:

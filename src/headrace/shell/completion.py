@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from headrace.formats.options import REGISTRY
 from headrace.frontend.options import PIPELINE
 from headrace.frontend.sql.options import CONNECTOR, LOGIN, ROLE, Role, roles
 from headrace.frontend.sql.statements import SHOWN, Kind
@@ -427,6 +428,7 @@ def _component(connector: str, given: Given) -> Accepted:
                 found.setdefault(_spelt(option), option)
     if connector == "kafka":
         found |= {option.name: option for option in LOGIN.options}
+        found |= {f"{REGISTRY.name}.{option.name}": option for option in REGISTRY.fields}
     return found
 
 

@@ -184,15 +184,26 @@ def table(made: CreateTable, definitions: Definitions) -> Connection:
 
 
 def _options(connector: str, fields: Fields) -> dict[str, str]:
-    return {_canonical(connector, name): _text(each.node) for name, each in fields.items()}
+    named = {_canonical(connector, name): each.node for name, each in fields.items()}
+    return {name: _text(node) for outer, each in named.items() for name, node in _flat(outer, each)}
+
+
+def _flat(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """The options inside of an option, each by its name with dots."""
+    if not isinstance(node.value, dict):
+        yield name, node
+        return
+    for key, each in node.value.items():
+        yield from _flat(f"{name}.{key}", each.node)
 
 
 def _secrets(fields: Fields) -> frozenset[str]:
     """Values that came from secrets, and the parts of a list, each with and without its port."""
     found: set[str] = set()
-    for each in fields.values():
-        if each.node.has_secret:
-            text = _text(each.node)
+    values = [node for name, each in fields.items() for _, node in _flat(name, each.node)]
+    for node in values:
+        if node.has_secret:
+            text = _text(node)
             parts = [part.strip() for part in text.split(",")]
             found |= {text, *parts, *(part.rpartition(":")[0] for part in parts)}
     return frozenset(found - {""})

@@ -7,12 +7,12 @@ that of every option whose name says that it is one. References such as `${secre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
-from headrace.spec import HIDDEN
+from headrace.spec import HIDDEN, Option
 
 _WORD = re.compile(
     r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))"
@@ -33,8 +33,16 @@ def is_secret(option: str) -> bool:
 @cache
 def _declared() -> frozenset[str]:
     specs = [kind.SPEC for kind in SOURCES.values()] + [kind.SPEC for kind in SINKS.values()]
-    options = [option for spec in specs for option in spec.options if option.secret]
-    return frozenset(name for option in options for name in option.names)
+    return frozenset(name for spec in specs for name in _secret_names(spec.options))
+
+
+def _secret_names(options: Iterable[Option], outer: str = "") -> Iterator[str]:
+    """The names of secret options; of one inside of another, with a dot."""
+    for option in options:
+        for name in option.names:
+            if option.secret:
+                yield outer + name
+            yield from _secret_names(option.fields, f"{outer}{name}.")
 
 
 def shown(option: str, value: str) -> str:

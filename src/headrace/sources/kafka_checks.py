@@ -63,7 +63,8 @@ def _format(options: Options) -> Iterator[Diagnostic]:
 
 
 def _raw(options: Options) -> Iterator[Diagnostic]:
-    if "schema" in options:
+    agreed = "format" not in options or options["format"] == "raw"
+    if "schema" in options and agreed:
         message = "bytes that are passed on as they are have no `schema`"
         hint = "remove it, or set `format: json`"
         yield Diagnostic("CONFLICT", message, options.at("schema"), hint)

@@ -16,7 +16,7 @@ from headrace.frontend.sql.statements import Fields
 from headrace.sinks import SINKS
 from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Field, Node, Severity, Span
-from headrace.spec import Option, Options, Spec, Type, unknown
+from headrace.spec import Option, Options, Spec, Type, folded, unknown
 
 CONNECTOR, ROLE = "connector", "type"
 # What a sink is called in the pipeline, where that is the name of something else in SQL.
@@ -49,7 +49,6 @@ _SAME = {
     "auto.offset.reset": "auto_offset_reset",
     "bootstrap.servers": "bootstrap_server",
     "group.id": "group_id",
-    "json.unstructured": "json_unstructured",
 }
 # What other clients need and Headrace does by itself.
 _COMMITS = "positions are stored after each finished batch"
@@ -62,14 +61,18 @@ _NO_EFFECT = {
 _INSTEAD = (
     {"topic", "topics", "topic_pattern"},
     {"offset", "timestamp", "auto_offset_reset"},
+    {"format", "serde_config"},
+    {"avro_schema", "schema_classpath", "schema_file"},
 )
+_REGISTRY = "schema_registry"
+# A registry of its own, beside which the login of another says nothing.
+_OWN_REGISTRY = {"type", "endpoint", "url"}
 
-# Logins and registries: names and values are checked; the issues that make them run replace this.
-_FORMATS = ("avro", "confluent_avro", "protobuf")
+# Logins: names and values are checked; what makes them run replaces this.
 LOGIN = Spec(
     "login",
     "login",
-    "How a cluster and a schema registry are logged into.",
+    "How a cluster is logged into.",
     (
         Option("auth.type", Type.CHOICE, "", choices=("none", "sasl", "aws_msk_iam")),
         Option(
@@ -92,14 +95,9 @@ LOGIN = Spec(
         Option("ssl.certificate.location", Type.TEXT, ""),
         Option("ssl.key.location", Type.TEXT, ""),
         Option("ssl.key.password", Type.TEXT, "", secret=True),
-        Option("schema_registry.endpoint", Type.TEXT, ""),
-        Option("schema_registry.api_key", Type.TEXT, "", secret=True),
-        Option("schema_registry.api_secret", Type.TEXT, "", secret=True),
-        Option("value_subject", Type.TEXT, ""),
-        Option("key_subject", Type.TEXT, ""),
     ),
 )
-_LOGIN_PREFIXES = ("auth.", "sasl.", "ssl.", "security.", "schema_registry.")
+_LOGIN_PREFIXES = ("auth.", "sasl.", "ssl.", "security.")
 _PLAIN = {"auth.type": "none", "security.protocol": "PLAINTEXT"}
 
 
@@ -122,6 +120,7 @@ class Reading:
         rest = {key: field for key, field in given.items() if key not in others}
         faults: list[Diagnostic] = []
         if self.connector == "kafka":
+            rest = folded(_KAFKA, rest)
             faults += _take_login(rest)
             faults += self._kafka(rest)
         found: dict[str, Field] = {}
@@ -165,13 +164,13 @@ class Reading:
         if self.role is Role.SOURCE:
             yield from _take_offset(rest, self.span)
         else:
-            yield from _take_format(rest)
+            _take_raw(rest)
 
     def _properties(self, rest: dict[str, Field]) -> Iterator[Diagnostic]:
         """Names with dots that are no option: each is checked where it stands."""
         option = self.role.spec("kafka").option("properties")
         found: dict[str, Field] = {}
-        for key in [key for key in rest if "." in key]:
+        for key in [key for key in rest if _is_property(key)]:
             field = rest.pop(key)
             if isinstance(field.node.value, list | dict):
                 message = f"`{key}` must be a single value, and is {field.node.shape}"
@@ -193,10 +192,23 @@ class Reading:
 
 def merged(connection: Fields, own: Fields) -> Fields:
     """A connection's options with those of a table over them."""
+    connection, own = folded(_KAFKA, connection), folded(_KAFKA, own)
     said = {_first_name(key) for key in own}
     said |= {name for group in _INSTEAD if said & group for name in group}
     kept = {key: field for key, field in connection.items() if _first_name(key) not in said}
-    return kept | dict(own)
+    return _with_login(connection, {**kept, **own})
+
+
+def _with_login(connection: Fields, whole: Fields) -> Fields:
+    """A table's own words about a registry, over those of its connection about the same one."""
+    theirs, ours = connection.get(_REGISTRY), whole.get(_REGISTRY)
+    if theirs is None or ours is None:
+        return whole
+    shared, own = theirs.node.value, ours.node.value
+    if not isinstance(shared, dict) or not isinstance(own, dict) or own.keys() & _OWN_REGISTRY:
+        return whole
+    both = Node({**shared, **own}, ours.node.span)
+    return {**whole, _REGISTRY: Field(ours.key, both)}
 
 
 def role_of(fields: Fields) -> tuple[Role | None, list[Diagnostic]]:
@@ -238,7 +250,7 @@ def _names(connector: str, role: Role) -> set[str]:
     own = role.spec(connector).names | role.common.names
     if connector != "kafka":
         return own
-    return own | ({"timestamp", "json_unstructured"} if role is Role.SOURCE else {"format"})
+    return own | ({"timestamp"} if role is Role.SOURCE else set())
 
 
 def _is_unknown(key: str, role: Role) -> bool:
@@ -252,16 +264,19 @@ def _first_name(key: str) -> str:
     return _ALIASES.get(key, key)
 
 
-_ALIASES = {
-    alias: option.name
-    for role in Role
-    for option in role.spec("kafka").options
-    for alias in option.aliases
-}
+# The options of Kafka's components in both roles.
+_KAFKA = tuple(option for role in Role for option in role.spec("kafka").options)
+_ALIASES = {alias: option.name for option in _KAFKA for alias in option.aliases}
+_MAPPINGS = {name for option in _KAFKA if option.type is Type.MAPPING for name in option.names}
+
+
+def _is_property(key: str) -> bool:
+    """Whether a name with dots in it can only be one of Kafka's client."""
+    return "." in key and key not in _ALIASES and key.partition(".")[0] not in _MAPPINGS
 
 
 def _take_login(rest: dict[str, Field]) -> Iterator[Diagnostic]:
-    """Checks and takes out the options of logins, registries and formats that come later."""
+    """Checks and takes out the options of logins, which come later."""
     login = {
         key: rest.pop(key)
         for key in list(rest)
@@ -272,14 +287,11 @@ def _take_login(rest: dict[str, Field]) -> Iterator[Diagnostic]:
         options, faults = LOGIN.read(login, first.key)
         yield from faults
         login = {key: login[key] for key in options.values if _PLAIN.get(key) != options[key]}
-    form = rest.get("format")
-    if form is not None and form.node.text in _FORMATS:
-        login["format"] = rest.pop("format")
     if login:
         names = ", ".join(f"`{name}`" for name in login)
         message = f"{names}: understood, and nothing runs with it yet"
-        hint = "logins, schema registries and their formats come next"
-        yield Diagnostic("NOT_YET", message, next(iter(login.values())).key, hint)
+        place = next(iter(login.values())).key
+        yield Diagnostic("NOT_YET", message, place, "logins of Kafka come next")
 
 
 _BEGINNINGS = {"earliest": "earliest", "latest": "latest", "none": "none"}
@@ -328,15 +340,10 @@ def _take_offset(rest: dict[str, Field], span: Span) -> Iterator[Diagnostic]:
         yield Diagnostic("CONFLICT", message, time.key, "write `offset = 'timestamp'`")
 
 
-def _take_format(rest: dict[str, Field]) -> Iterator[Diagnostic]:
-    """The format of what a Kafka sink writes: a JSON object, or the bytes of a column."""
-    form = rest.pop("format", None)
-    if form is None or form.node.text == "json":
-        return
-    if form.node.text != "raw":
-        message = f"`format` must be one of json, raw, and is `{form.node.text}`"
-        yield Diagnostic("BAD_CHOICE", message, form.node.span)
-    else:
+def _take_raw(rest: dict[str, Field]) -> None:
+    """Of a Kafka sink that writes bytes as they are, these are the column `value`."""
+    if text_of(rest, "format", "") == "raw":
+        form = rest["format"]
         rest.setdefault("value", Field(form.key, Node("value", form.node.span)))
 
 
