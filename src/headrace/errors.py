@@ -49,9 +49,12 @@
     │   ├── TransactionExpired                (retry)
     │   ├── TransactionFenced                 (retry)
     │   ├── RegistryUnavailable               (retry)
+    │   ├── UnknownRegistry
     │   ├── UnknownSubject
     │   ├── UnknownSchema
     │   ├── IncompatibleSchema
+    │   ├── IncompatibleChange
+    │   ├── NewSchema                         (retry)
     │   ├── InvalidSchema
     │   ├── SchemaInUse
     │   ├── LevelNotKept
@@ -67,6 +70,7 @@
     │   ├── PipelineEnded                     by the code of what ended it
     │   ├── CatalogUnavailable
     │   ├── JavaMissing
+    │   ├── PackageMissing
     │   ├── JarsUnavailable                   (retry)
     │   ├── ChecksumMismatch
     │   ├── PortTaken
@@ -626,6 +630,18 @@ class RegistryUnavailable(OutsideError):
         self.url = url
 
 
+class UnknownRegistry(OutsideError):
+    """One of AWS Glue, which has several."""
+
+    def __init__(self, name: str, url: str) -> None:
+        super().__init__(
+            f"there is no registry {name}: {url}",
+            f"correct `registry_name`, or make it: `aws glue create-registry --registry-name "
+            f"{name}`",
+        )
+        self.name = name
+
+
 class UnknownSubject(OutsideError):
     def __init__(self, subject: str, url: str) -> None:
         super().__init__(
@@ -655,6 +671,41 @@ class IncompatibleSchema(OutsideError):
             f"shows what is different, `headrace schemas compatibility {subject}` the level",
         )
         self.subject = subject
+
+
+class IncompatibleChange(OutsideError):
+    """Messages of a source have a schema that its columns do not go together with.
+
+    `differences` are lines, as `model.evolution` makes them; nothing of the batch was written.
+    """
+
+    def __init__(self, source: str, schema: str, differences: Sequence[str], rule: str) -> None:
+        lines = "".join(f"\n  {line}" for line in differences)
+        super().__init__(
+            f"source `{source}`: {schema} does not fit the columns of the pipeline, and {rule}:"
+            f"{lines}\nnothing that was written with it has been read",
+            "correct the producer, or take the newest schema for the columns with "
+            "`headrace run --accept-schema`, or set such messages aside with "
+            "`on_incompatible_schema: dlq`",
+        )
+        self.source, self.differences = source, tuple(differences)
+
+
+class NewSchema(OutsideError):
+    """Messages have a schema that a run has not known; it begins the batch again with it.
+
+    `id` is what messages carry, `part` says whether it is their key or their value.
+    """
+
+    retry = True
+
+    def __init__(self, source: str, part: str, id: str) -> None:
+        super().__init__(
+            f"source `{source}`: a {part} was written with schema {id}, which was not known when "
+            "the run began",
+            "the registry is asked for it, and the batch is read again",
+        )
+        self.source, self.part, self.id = source, part, id
 
 
 class InvalidSchema(OutsideError):
@@ -800,6 +851,17 @@ class CatalogUnavailable(OutsideError):
 class JavaMissing(OutsideError):
     def __init__(self, found: str, command: str) -> None:
         super().__init__(f"Headrace needs Java 17 or newer, and {found}", f"install it: {command}")
+
+
+class PackageMissing(OutsideError):
+    """A Python package that only some uses need; `extra` of Headrace brings it."""
+
+    def __init__(self, purpose: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs the Python package {package}, which is not installed",
+            f"install it: pip install 'headrace[{extra}]'",
+        )
+        self.package = package
 
 
 class JarsUnavailable(OutsideError):

@@ -74,6 +74,19 @@ def _confluent(address: RegistryAddress) -> SchemaStore:
     return ConfluentStore(connect(address.endpoint, address.api_key, address.api_secret))
 
 
+def _glue(address: RegistryAddress) -> SchemaStore:
+    from headrace.admin import glue_store
+
+    return glue_store.connect(
+        address.registry_name,
+        address.region,
+        address.endpoint,
+        address.api_key,
+        address.api_secret,
+    )
+
+
 _KINDS: dict[str, Callable[[RegistryAddress], SchemaStore]] = {
     "confluent": _confluent,
+    "glue": _glue,
 }

@@ -16,6 +16,7 @@ from headrace.model.pipeline import Guarantee, Mode, Pipeline
 from headrace.runtime import session
 from headrace.spec import Options
 from headrace.testing.broker import kafka
+from headrace.testing.glue import GlueServer, glue
 from headrace.testing.postgres import Database, PostgresServer, postgres
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ def registry_url(kafka_cluster: DevCluster) -> str:
     started = kafka_cluster.up(registry=True, registry_port=0)
     assert started.registry is not None
     return started.registry
+
+
+@pytest.fixture(scope="session")
+def glue_server() -> Iterator[GlueServer]:
+    """A stand-in for AWS Glue. Tests share it, so each has schemas of its own."""
+    with glue() as server:
+        yield server
 
 
 @pytest.fixture
