@@ -28,6 +28,7 @@ GOOD: dict[bytes, dict[str, Any]] = {
     b'{"id": 4, "name": "}{", "tags": ["} {"]}': {"id": 4, "name": "}{", "tags": ["} {"]},
     b'{"id": 5, "name": "caf\xc3\xa9"}': {"id": 5, "name": "café"},
     b'{"id": 9223372036854775807}': {"id": 9223372036854775807},
+    b'{"id": 6, "more": [{"a": 1}, {"a": 2}], "again": {"b": 1, "b": 2}}': {"id": 6},
 }
 
 BAD: dict[bytes | None, tuple[str, str]] = {
@@ -44,6 +45,10 @@ BAD: dict[bytes | None, tuple[str, str]] = {
     b'{"id": 1} trailing': ("NOT_AN_OBJECT", "one JSON object"),
     b'{"id": 1}{"id": 2}': ("NOT_AN_OBJECT", "one JSON object"),
     b'{"id": 1}\n{"id": 2}': ("NOT_AN_OBJECT", "one JSON object"),
+    b'{"id": 1},{"id": 2}': ("NOT_AN_OBJECT", "one JSON object"),
+    b'{"id": 1} x {"id": 2}': ("NOT_AN_OBJECT", "one JSON object"),
+    b'{"id": 1, "more": {"a": 1}}, {}': ("NOT_AN_OBJECT", "one JSON object"),
+    b'{"id": 1}]{}': ("NOT_AN_OBJECT", "one JSON object"),
     b'{"id": "one"}': ("WRONG_TYPE", "id is not BIGINT"),
     b'{"id": 1.5}': ("WRONG_TYPE", "id is not BIGINT"),
     b'{"id": 99999999999999999999}': ("WRONG_TYPE", "id is not BIGINT"),

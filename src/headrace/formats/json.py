@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CORRUPT = "__corrupt"
+_NEXT_VALUE = r"\}\s*([^\s,}\]]|,\s*\{)"
 # For records that fit no schema, a second look at each field says which one is wrong; it is taken
 # only for bad records, but the code for it is generated for all, so very wide schemas do without.
 _FIELDS_NAMED = 64
@@ -54,8 +55,7 @@ class JsonReading:
             f"WHEN NOT is_valid_utf8(CAST({source} AS STRING)) THEN 'NOT_UTF8'",
             f"WHEN {json} IS NULL OR {json}.{CORRUPT} IS NOT NULL THEN {corrupt}",
             f"WHEN NOT ({in_braces}) THEN 'NOT_AN_OBJECT'",
-            f"WHEN ({_looks_like_two(source)}) AND try_parse_json(concat('[', {text}, ']')) "
-            "IS NULL THEN 'NOT_AN_OBJECT'",
+            f"WHEN {_goes_on(source)} THEN 'NOT_AN_OBJECT'",
         ]
         missing = " OR ".join(f"{json}.{quote(name)} IS NULL" for name in self.schema.required)
         if missing:
@@ -106,12 +106,21 @@ def _in_braces(text: str) -> str:
     return f"startswith({text}, '{{') AND endswith({text}, '}}')"
 
 
-def _looks_like_two(source: str) -> str:
-    """Two objects in one message, as from a producer of JSON lines. Only those that look like it
-    are parsed again, as an array, which two objects without a comma are not.
+def _goes_on(source: str) -> str:
+    """Whether something follows the object, as from a producer that puts several in one message.
+
+    Spark's parser ignores it. A text whose first closing brace is its end has nothing after it. Of
+    the others those are parsed again in which a brace is followed by what may begin another value:
+    as the first of two elements of an array, of which the second must be found next.
     """
-    gaps = ("", " ", "\\n", "\\r\\n")
-    return " OR ".join(f"contains(CAST({source} AS STRING), '}}{gap}{{')" for gap in gaps)
+    text = _trimmed(source)
+    before_end = f"CAST(substr({source}, 1, octet_length({source}) - 1) AS STRING)"
+    mark = f"CAST(xxhash64({source}) AS STRING)"
+    both = f"from_json(concat('[', {text}, ',', {mark}, ']'), 'ARRAY<STRING>')"
+    return (
+        f"contains({before_end}, '}}') AND {before_end} RLIKE {literal(_NEXT_VALUE)} "
+        f"AND NOT get({both}, 1) <=> {mark}"
+    )
 
 
 def _from_json(schema: Schema, value: str) -> str:
