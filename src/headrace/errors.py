@@ -55,6 +55,7 @@
     │   ├── IncompatibleSchema
     │   ├── IncompatibleChange
     │   ├── NewSchema                         (retry)
+    │   ├── UnreadableSchema
     │   ├── InvalidSchema
     │   ├── SchemaInUse
     │   ├── LevelNotKept
@@ -689,6 +690,18 @@ class IncompatibleChange(OutsideError):
             "`on_incompatible_schema: dlq`",
         )
         self.source, self.differences = source, tuple(differences)
+
+
+class UnreadableSchema(OutsideError):
+    """The schema that the columns of a source would come from cannot be read by its format."""
+
+    def __init__(self, source: str, schema: str, detail: str) -> None:
+        super().__init__(
+            f"source `{source}` cannot be read by {schema}: {detail}",
+            "correct `format` or the subject (`value_subject`, `key_subject`); "
+            "`headrace schemas show` shows what a subject holds",
+        )
+        self.source = source
 
 
 class NewSchema(OutsideError):

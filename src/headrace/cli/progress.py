@@ -25,6 +25,7 @@ from headrace.runtime.progress import (
     Event,
     Listener,
     Retrying,
+    SchemaChanged,
     Shared,
     Started,
     Stopping,
@@ -209,6 +210,8 @@ def _say(event: Event) -> None:
         output.note(f"group {event.group}: {_partitions(event)}")
     elif isinstance(event, Retrying):
         output.warn(f"{event.reason}; trying again in {event.pause:.0f} s")
+    elif isinstance(event, SchemaChanged):
+        output.note(f"{event.source}: {event.schema}: {', '.join(event.changes)}")
     elif isinstance(event, Stopping):
         output.note("finishing the batch in hand …")
     elif isinstance(event, Warned):

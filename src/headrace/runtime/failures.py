@@ -25,6 +25,7 @@ from headrace.errors import (
     LedgerInUse,
     LedgerMissing,
     MessageSizeTooLarge,
+    NewSchema,
     OutsideError,
     RowRefused,
     SchemaMismatch,
@@ -39,6 +40,7 @@ from headrace.errors import (
     WorkerLost,
 )
 from headrace.formats.carried import REFUSAL
+from headrace.formats.known import NEW_SCHEMA
 from headrace.runtime import databases
 from headrace.sinks import changes
 from headrace.sinks.kafka_producer import NOT_DELIVERED
@@ -56,6 +58,8 @@ def translate(error: BaseException, action: str, servers: str = "") -> HeadraceE
     if isinstance(error, HeadraceError):
         return error
     text = _text(error)
+    if NEW_SCHEMA in text:
+        return NewSchema(**_facts(text, NEW_SCHEMA))
     if REFUSAL in text:
         return _bad_record(text)
     if STEP_FAILED in text:

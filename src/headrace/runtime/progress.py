@@ -64,6 +64,18 @@ class Retrying:
 
 
 @dataclass(frozen=True)
+class SchemaChanged:
+    """Messages of a source have a newer schema, and the pipeline has taken it up.
+
+    `changes` are lines, as `model.evolution` makes them.
+    """
+
+    source: str
+    schema: str
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Stopping:
     """Asked to end; the batch in hand is finished first."""
 
@@ -86,5 +98,7 @@ class Summary:
     late: int = 0
 
 
-Event = Started | BatchDone | Shared | Waiting | Retrying | Stopping | Warned | Summary
+Event = (
+    Started | BatchDone | Shared | Waiting | Retrying | SchemaChanged | Stopping | Warned | Summary
+)
 Listener = Callable[[Event], None]

@@ -1,0 +1,120 @@
+"""What becomes of a schema that messages have and the pipeline has not read yet.
+
+`evolved` judges one such schema by what its source allows: the pipeline's columns grow, the ids of
+its messages are refused, or the run ends with the differences (IncompatibleChange). It asks nobody
+and keeps nothing: `runtime.schemas` asks the registry, and keeps what comes out of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headrace.admin.stored_schemas import StoredSchema
+from headrace.errors import IncompatibleChange
+from headrace.formats.kinds import FORMATS
+from headrace.formats.known import Known
+from headrace.formats.options import Part
+from headrace.model.evolution import Evolution, Judgement, judged
+from headrace.plan.stages import Plan
+from headrace.runtime.progress import Event, SchemaChanged, Warned
+from headrace.sources.kafka import KafkaSource
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What is known from now on, and what the operator is told of it."""
+
+    known: Known
+    told: Event | None = None
+
+
+def evolved(
+    plan: Plan, source: KafkaSource, part: Part, known: Known, new: StoredSchema
+) -> Evolved:
+    """One more schema of a source's messages; raises IncompatibleChange where that ends a run.
+
+    Declared columns do not change: all that counts is whether such messages can be read into them.
+    """
+    found = _judged(plan, source, part, known, new)
+    name = schema_words(new)
+    if not found.refused:
+        more = replace(known, columns=found.columns, newest=_newest(known, new)).with_writers(new)
+        changed = SchemaChanged(source.name, name, found.taken)
+        return Evolved(more, changed if found.taken else None)
+    if source.options["on_incompatible_schema"] == "fail":
+        raise IncompatibleChange(source.name, name, found.refused, _why(plan, source, known))
+    reasons = "; ".join(found.refused)
+    refused = {**known.refused, new.id: f"{name} does not fit the columns: {reasons}"}
+    text = f"`{source.name}`: {name} does not fit the columns, so its messages are bad records: "
+    return Evolved(replace(known, refused=refused), Warned(text + reasons))
+
+
+def schema_words(schema: StoredSchema) -> str:
+    """What a schema is called when something is said of it."""
+    if schema.subject is None or schema.version is None:
+        return f"schema {schema.id}"
+    return f"schema {schema.version} of {schema.subject}"
+
+
+def _judged(
+    plan: Plan, source: KafkaSource, part: Part, known: Known, new: StoredSchema
+) -> Judgement:
+    wanted = source.registered[part]
+    form = FORMATS[wanted.language]
+    if form.type not in (None, new.type):
+        return Judgement(known.columns, refused=(f"it is {new.type}, and not {form.type}",))
+    if known.declared:
+        faults = form.unreadable(new, known.columns, wanted)
+        return Judgement(known.columns, refused=tuple(faults))
+    try:
+        columns, scalar = form.columns_of(new, wanted)
+    except ValueError as error:
+        return Judgement(known.columns, refused=(str(error),))
+    if scalar is not known.scalar:
+        kinds = {True: "one value", False: "a record"}
+        change = f"it was {kinds[known.scalar]}, and is {kinds[scalar]}"
+        return Judgement(known.columns, refused=(change,))
+    found = judged(known.columns, columns, rule(plan, source))
+    # What older messages have must fit the columns that come of it, too.
+    faults = [
+        f"{schema_words(each)}: {fault}" if each is not new else fault
+        for each in (*known.writers, new)
+        for fault in form.unreadable(each, found.columns, wanted)
+    ]
+    return replace(found, refused=tuple(faults)) if faults and not found.refused else found
+
+
+def rule(plan: Plan, source: KafkaSource) -> Evolution:
+    """What the source asks for; where rows are remembered between batches, their columns stay."""
+    return Evolution.FREEZE if _remembering(plan, source) else _asked(source)
+
+
+def _asked(source: KafkaSource) -> Evolution:
+    return Evolution(source.options["schema_evolution"])
+
+
+def _remembering(plan: Plan, source: KafkaSource) -> str | None:
+    """A query that keeps rows of the source from batch to batch."""
+    names = (
+        query.name
+        for query in plan.queries
+        if query.kept and source.name in {each.name for each in query.sources}
+    )
+    return next(names, None)
+
+
+def _why(plan: Plan, source: KafkaSource, known: Known) -> str:
+    if known.declared:
+        return "its `schema` is declared"
+    asked = _asked(source)
+    query = _remembering(plan, source)
+    if query is not None and asked is not Evolution.FREEZE:
+        return f"`{query}` remembers rows between batches, whose columns cannot change"
+    return f"`schema_evolution` is {asked}"
+
+
+def _newest(known: Known, new: StoredSchema) -> StoredSchema | None:
+    """The one that gives defaults: of the same subject, and a later version."""
+    if known.newest is None or known.newest.subject != new.subject:
+        return known.newest or new
+    return max(known.newest, new, key=lambda each: each.version or 0)
