@@ -1,7 +1,7 @@
 """Run a plan from start to end: the whole of a run on one screen.
 
 1. lock     one process a pipeline
-2. prepare  the brokers answer, the topics are there
+2. prepare  the brokers answer, the topics are there; registries give the schemas of messages
 3. spark    a session, ours or the caller's
 4. run      as a stream or a batch, reporting each batch and keeping `status.json`
 5. leave    the status says how it ended, and a session of ours is closed
@@ -35,6 +35,7 @@ from headrace.runtime.progress import (
     Summary,
     Warned,
 )
+from headrace.runtime.schemas import SourceSchemas
 from headrace.runtime.sharing import SharedRun
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.streaming import StreamRun
@@ -85,7 +86,9 @@ class Engine:
             stack.enter_context(self._state.lock(pipeline.name))  # 1
             report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
             clusters = Clusters()
-            plan = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
+            there = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
+            schemas = SourceSchemas(self._state, report)
+            plan = schemas.bound(there)
             spark = stack.enter_context(self._session())  # 3
             reach_targets(plan, spark)
             report(Started(pipeline.name, time.monotonic() - began))

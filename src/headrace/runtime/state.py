@@ -5,6 +5,7 @@ lock               held while a process runs the pipeline, and holds that proces
 checkpoint/NAME    Spark's checkpoint of one query of a stream; begun anew, NAME@ID
 resets.json        which `offset` options have been followed, and what has begun anew by them
 claims.json        which ledgers have been claimed, and the ids of the topics then
+schemas.json       what is known of the schemas of messages, by source and by key or value
 losses.jsonl       records that were gone before they were read, and passed over
 offsets            the Delta table of a batch pipeline's positions, unless it names another
 journal.json       the latest run of a batch, kept before it writes anything
@@ -117,6 +118,16 @@ class PipelineState:
     def _claims(self) -> dict[str, Any]:
         file = self.folder / "claims.json"
         return dict(json.loads(file.read_text())) if file.exists() else {}
+
+    def schemas(self) -> dict[str, Any]:
+        """What is known of the schemas of messages, as `note_schemas` was told it."""
+        file = self.folder / "schemas.json"
+        return dict(json.loads(file.read_text())) if file.exists() else {}
+
+    def note_schemas(self, told: Mapping[str, Any]) -> None:
+        new = self.folder / "schemas.json.new"
+        new.write_text(json.dumps(told, indent=2))
+        new.replace(self.folder / "schemas.json")
 
     def note_loss(self, source: str, lost: str) -> None:
         """Keep for later what was lost, as the run goes on without it."""
