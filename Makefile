@@ -8,7 +8,7 @@ UV ?= uv
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # How many test files are run side by side; each has a Kafka and a Spark of its own.
-JOBS ?= 2
+JOBS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test demo bench soak chaos docs lock clean
