@@ -116,14 +116,21 @@ class Definition:
     def explain(self, master: str | None = None, online: bool = False) -> dict[str, Any]:
         """Stages, settings with their origins, and promises, as plain values.
 
-        With `online` the brokers are asked how many partitions there are to read.
+        With `online` the brokers are asked how many partitions there are to read, and registries
+        for the columns of messages.
         """
         story = explain(
-            self.plan,
+            self._known() if online else self.plan,
             settings(self.pipeline, master),
             self._partitions() if online else None,
         )
         return hide(story, secrets(self.pipeline))  # type: ignore[no-any-return]
+
+    def _known(self) -> Plan:
+        """The plan with what registries know of its messages; nothing of it is kept."""
+        from headrace.runtime.schemas import SourceSchemas
+
+        return SourceSchemas(self.state, lambda _event: None, keep=False).bound(self.plan)
 
     def _partitions(self) -> dict[str, int]:
         from headrace.admin.client import Clusters
@@ -153,13 +160,14 @@ class Definition:
     ) -> str:
         """A standalone PySpark script that does the same work.
 
-        Spark is asked for columns and types; nothing is read.
+        Spark is asked for columns and types, and registries for the schemas of messages; nothing is
+        read.
         """
         from headrace.cluster.lock import jar_set
         from headrace.codeview.view import script
 
         packages = tuple(jar.coordinate for jar in jar_set("spark"))
-        plan = self.plan
+        plan = self._known()
         with self._looking(spark, master, debug) as session:
             return script(plan, session, settings(self.pipeline, master), packages)
 
@@ -176,7 +184,7 @@ class Definition:
 
         pipeline = self.pipeline
         with self._looking(spark, master, debug) as session:
-            return preview(pipeline, session, rows, scan)
+            return preview(pipeline, session, rows, scan, self.state)
 
     @contextmanager
     def _looking(

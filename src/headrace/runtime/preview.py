@@ -11,7 +11,10 @@ from headrace.admin.client import Clusters
 from headrace.formats.carried import COLUMN
 from headrace.model.pipeline import Pipeline
 from headrace.plan.planner import preview_query
+from headrace.plan.stages import Plan, Query
 from headrace.runtime import rows
+from headrace.runtime.schemas import SourceSchemas
+from headrace.runtime.state import PipelineState
 from headrace.sources.reader import Access, SourceReader
 
 if TYPE_CHECKING:
@@ -47,10 +50,24 @@ class Preview:
         return tuple(dict(zip(self.columns, row, strict=True)) for row in self.values)
 
 
-def preview(pipeline: Pipeline, spark: SparkSession, limit: int = 20, scan: int = 1000) -> Preview:
-    """The first `limit` rows made of the newest `scan` records of each source, and the bad ones."""
+def preview(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    limit: int = 20,
+    scan: int = 1000,
+    state: PipelineState | None = None,
+) -> Preview:
+    """The first `limit` rows made of the newest `scan` records of each source, and the bad ones.
+
+    With a `state` the schemas that it knows count, as in a run; it is not changed.
+    """
+    schemas = SourceSchemas(state, lambda _event: None, keep=False)
+    plan = Plan(pipeline, (), (preview_query(pipeline),), ())
+    return schemas.learning(plan, lambda bound: _look(bound.queries[0], spark, limit, scan))
+
+
+def _look(query: Query, spark: SparkSession, limit: int, scan: int) -> Preview:
     access = Access(spark, Clusters(), lambda _text: None)
-    query = preview_query(pipeline)
     raw: dict[str, DataFrame] = {}
     ranges = {source.name: source.newest(access, scan) for source in query.sources}
     for source in query.sources:

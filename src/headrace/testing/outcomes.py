@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.api import load
 from headrace.formats.carried import COLUMN
+from headrace.plan.stages import Plan
 from headrace.runtime import rows, session
+from headrace.runtime.schemas import SourceSchemas
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import RAW, SourceReader
 
@@ -51,7 +53,14 @@ def outcome(
 ) -> Outcome:
     """What the pipeline in `path` makes of `records`; by source name where it has several."""
     plan = load(path).plan
+    schemas = SourceSchemas(None, lambda _event: None)
     by_source = records if isinstance(records, Mapping) else {plan.sources[0].name: records}
+    return schemas.learning(plan, lambda bound: _outcome(bound, by_source, spark))
+
+
+def _outcome(
+    plan: Plan, by_source: Mapping[str, Sequence[Message | Value]], spark: SparkSession
+) -> Outcome:
     child = session.adopt(spark)
     raw = {
         source.name: _raw(child, source, by_source.get(source.name, ())) for source in plan.sources
