@@ -173,8 +173,16 @@ def translate(
     return RegistryRefused(action, detail or "the registry gave no reason", status)
 
 
+# What the client says of an answer that is not JSON, before the whole of it.
+_NO_ANSWER = re.compile(r"Unknown Schema Registry Error: b(['\"])(.*)\1", re.DOTALL)
+_SHOWN_ANSWER = 60
+
+
 def plain(message: str) -> str:
     """A registry's sentence without the Java classes in front of it."""
+    page = _NO_ANSWER.fullmatch(message)
+    if page:
+        return f"not the answer of a registry: {page[2][:_SHOWN_ANSWER]}"
     text = re.sub(r"^(?:\w+\.)+[A-Z]\w*(?:Exception|Error): ", "", message.strip())
     text = re.sub(r", num of incompatible diffs: \{\d+\}, list of diff types:", ":", text)
     return text.removesuffix(".")
