@@ -210,13 +210,18 @@ class Definition:
         debug: bool = False,
         reset_offsets: bool = False,
         commit: bool = True,
+        accept_schema: bool = False,
     ) -> Summary:
         """Run until it ends; a stream ends when it is stopped, or with `once` when all is read.
 
         With `reset_offsets` the `offset` of its sources is followed though it has been before.
         Without `commit` a batch writes its sinks and moves no position.
+        With `accept_schema` the columns of sources that go by a registry are those of its newest
+        schema, whatever they have been.
         """
-        return self.prepare(spark, master, once, on_event, debug, reset_offsets, commit).wait()
+        return self.prepare(
+            spark, master, once, on_event, debug, reset_offsets, commit, accept_schema
+        ).wait()
 
     def prepare(
         self,
@@ -227,6 +232,7 @@ class Definition:
         debug: bool = False,
         reset_offsets: bool = False,
         commit: bool = True,
+        accept_schema: bool = False,
     ) -> Run:
         """A run that is not started yet: `start` it beside other work, or `wait` for its end."""
         from headrace.runtime.engine import Engine
@@ -238,7 +244,16 @@ class Definition:
             )
         listener = on_event or (lambda _event: None)
         engine = Engine(
-            self.plan, self.project, listener, spark, master, once, debug, reset_offsets, commit
+            self.plan,
+            self.project,
+            listener,
+            spark,
+            master,
+            once,
+            debug,
+            reset_offsets,
+            commit,
+            accept_schema,
         )
         return Run(engine)
 

@@ -241,6 +241,14 @@ def run(
             "same again.",
         ),
     ] = False,
+    accept_schema: Annotated[
+        bool,
+        typer.Option(
+            "--accept-schema",
+            help="Take the columns of sources that go by a registry from its newest schema, "
+            "though `schema_evolution` does not allow it.",
+        ),
+    ] = False,
     master: MasterOption = None,
     style: Annotated[
         str, typer.Option("--progress", help="auto, live, plain, json, log or none.")
@@ -264,6 +272,7 @@ def run(
             debug=debugging(),
             reset_offsets=reset_offsets,
             commit=not no_commit,
+            accept_schema=accept_schema,
         )
         with _signals(running):
             running.wait()

@@ -23,11 +23,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
-from headrace.errors import DefinitionError, TransactionTooLarge
+from headrace.errors import DefinitionError, NewSchema, TransactionTooLarge
 from headrace.model.offsets import Offsets, Range
 from headrace.plan.promises import RATE
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failures, notes, old_state, range_writing, recovery, resets
+from headrace.runtime.binding import Binding
 from headrace.runtime.failpoints import reach
 from headrace.runtime.journal import Entry, Journal
 from headrace.runtime.ledgers import Ledgers, Standing
@@ -54,7 +55,7 @@ class BatchRun:
 
     def __init__(
         self,
-        plan: Plan,
+        binding: Binding,
         spark: SparkSession,
         state: PipelineState,
         positions: GroupPositions,
@@ -63,7 +64,8 @@ class BatchRun:
         commit: bool = True,
         reset_offsets: bool = False,
     ) -> None:
-        self._plan = plan
+        plan = binding.plan
+        self._binding = binding
         self._spark = spark
         self._state = state
         self._store = PositionStore(spark, plan, state)
@@ -83,7 +85,21 @@ class BatchRun:
     def stop(self) -> None:
         self._warn("a batch ends by itself; it is not stopped half-way")
 
+    @property
+    def _plan(self) -> Plan:
+        """Bound anew when messages have new schemas."""
+        return self._binding.plan
+
     def run(self) -> None:
+        while True:
+            try:
+                return self._run()
+            except NewSchema as new:
+                # The run is cut off, and done again as it was, with what is known now.
+                if not self._binding.renew(new):
+                    raise
+
+    def _run(self) -> None:
         if not self._commit and any(query.way for query in self._plan.queries):
             raise DefinitionError(
                 "with --no-commit a later run writes the same again, which is not exactly once",
@@ -246,7 +262,8 @@ class BatchRun:
         note = entry.note
         number, text = (note.run, note.text()) if self._journaled else (None, None)
         done = []
-        for query in queries:
+        self._binding.refresh()  # after the range is noted, and before anything of it is written
+        for query in (self._binding.query(each.name) for each in queries):
             starts, ends = _merged(note.starts, query), _merged(note.positions, query)
             once = self._ledgers.once(query, entry.life, note.run, starts, ends)
             batch = Batch(number, note.generation, text, once)

@@ -24,6 +24,7 @@ from headrace.plan.stages import Plan
 from headrace.project import Project
 from headrace.runtime import failpoints, failures, session
 from headrace.runtime.batch import BatchRun, PolledRun
+from headrace.runtime.binding import Binding
 from headrace.runtime.positions import GroupPositions
 from headrace.runtime.prepare import prepare, reach_targets
 from headrace.runtime.progress import (
@@ -60,6 +61,7 @@ class Engine:
         debug: bool = False,
         reset_offsets: bool = False,
         commit: bool = True,
+        accept_schema: bool = False,
     ) -> None:
         self._plan = plan
         self._state = PipelineState(project.ensure(project.state(plan.pipeline.name)))
@@ -70,6 +72,7 @@ class Engine:
         self._debug = debug
         self._reset_offsets = reset_offsets
         self._commit = commit
+        self._accept_schema = accept_schema
         self._stop_requested = False
         self._stop: Stop | None = None
 
@@ -87,15 +90,15 @@ class Engine:
             report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
             clusters = Clusters()
             there = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
-            schemas = SourceSchemas(self._state, report)
-            plan = schemas.bound(there)
+            schemas = SourceSchemas(self._state, report, anew=self._accept_schema)
+            binding = Binding(there, schemas)
             spark = stack.enter_context(self._session())  # 3
-            reach_targets(plan, spark)
+            reach_targets(binding.plan, spark)
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
             stack.callback(positions.close)
             report.follow(positions)
-            run = self._of_mode(plan, spark, positions, clusters, report)
+            run = self._of_mode(binding, spark, positions, clusters, report)
             self._stop = run.stop
             if not self._stop_requested:
                 run.run()  # 4
@@ -105,14 +108,15 @@ class Engine:
 
     def _of_mode(
         self,
-        plan: Plan,
+        binding: Binding,
         spark: SparkSession,
         positions: GroupPositions,
         clusters: Clusters,
         report: Listener,
     ) -> StreamRun | BatchRun | PolledRun | SharedRun:
         """As a stream of Spark's, as one batch, or as batches again and again."""
-        parts = (plan, spark, self._state, positions, clusters, report)
+        parts = (binding, spark, self._state, positions, clusters, report)
+        plan = binding.plan
         if plan.shared is not None:
             return SharedRun(plan.shared, *parts, self._once)
         if plan.pipeline.mode is Mode.STREAM and not plan.polled:

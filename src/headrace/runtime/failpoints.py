@@ -30,6 +30,8 @@ IN_TASKS = (
     "eos.committed",  # messages and entry are committed, and Spark does not know
 )
 POINTS = (
+    "schema.judged",  # a new schema is judged, and the state does not have it yet
+    "schema.kept",  # the state has a new schema, and no query runs with it yet
     "write.aside",  # dead letters are written, rows are not
     "write.sink",  # one sink is written, others and the position are not
     "write.done",  # everything is written, and the position has not moved

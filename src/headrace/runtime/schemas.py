@@ -36,6 +36,7 @@ from headrace.formats.options import Part, Wanted
 from headrace.plan.stages import Decode, Plan, Read, SetAside, Stage
 from headrace.runtime import failures
 from headrace.runtime.evolving import evolved, schema_words
+from headrace.runtime.failpoints import reach
 from headrace.runtime.progress import Listener, Warned
 from headrace.runtime.state import PipelineState
 from headrace.sources.kafka import KafkaSource
@@ -293,6 +294,7 @@ class SourceSchemas:
         # What was no schema may have become one since.
         refused = {id: reason for id, reason in known.refused.items() if id != new.id}
         found = evolved(plan, messages.source, messages.part, replace(known, refused=refused), new)
+        reach("schema.judged")
         if found.told is not None:
             self._tell(found.told)
         return found.known

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from headrace.admin.client import Clusters
 from headrace.admin.membership import Held, Membership, strangers
-from headrace.errors import HeadraceError, NoOffsetForPartition, PositionBeyondEnd
+from headrace.errors import HeadraceError, NewSchema, NoOffsetForPartition, PositionBeyondEnd
 from headrace.model.offsets import Range, at_most
 from headrace.plan.stages import Plan
 from headrace.runtime import failures, range_writing
+from headrace.runtime.binding import Binding
 from headrace.runtime.failpoints import reach
 from headrace.runtime.patience import Patience
 from headrace.runtime.positions import GroupPositions
@@ -52,7 +53,7 @@ class SharedRun:
     def __init__(
         self,
         source: KafkaSource,
-        plan: Plan,
+        binding: Binding,
         spark: SparkSession,
         state: PipelineState,
         positions: GroupPositions,
@@ -60,7 +61,7 @@ class SharedRun:
         listener: Listener,
         once: bool = False,
     ) -> None:
-        self._plan = plan
+        self._binding = binding
         self._source = source
         self._spark = spark
         self._state = state
@@ -76,6 +77,11 @@ class SharedRun:
         self._told: Shared | None = None
         self._goals: dict[Key, int] = {}
         self._began = self._waiting_since = time.monotonic()
+
+    @property
+    def _plan(self) -> Plan:
+        """Bound anew when messages have new schemas."""
+        return self._binding.plan
 
     def stop(self) -> None:
         self._stop.set()
@@ -194,11 +200,19 @@ class SharedRun:
     # 3 and 4
 
     def _read(self, member: Membership, held: Held, part: Range, left: int) -> None:
+        self._binding.refresh()  # after the range is found, and before anything of it is written
         batch = Batch(None, self._state.generation)
-        done = [
-            range_writing.write(self._spark, self._plan, query, {self._source.name: part}, batch)
-            for query in self._plan.queries
-        ]
+        try:
+            done = [
+                range_writing.write(
+                    self._spark, self._plan, query, {self._source.name: part}, batch
+                )
+                for query in self._plan.queries
+            ]
+        except NewSchema as new:
+            if not self._binding.renew(new):
+                raise
+            return  # the next round reads it again, with what is known now
         self._number += 1
         self._waiting_since = time.monotonic()
         self._unreported += [replace(each, batch=self._number, lag=left) for each in done]

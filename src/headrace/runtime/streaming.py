@@ -3,7 +3,8 @@
     start      every query from its own checkpoint, or where `runtime.starts` says
     follow     report each finished batch, publish its position
     stop       let the batch in hand finish and be committed, begin no other
-    restart    after a failure that may pass, from the checkpoints, with growing pauses
+    restart    after a failure that may pass, from the checkpoints, with growing pauses; and at
+               once where messages have a schema that is new
 
 Spark's own `stop` would interrupt a batch while it writes. So a batch is let through a gate, and
 once the run is stopping the gate is closed: a batch that finds it closed has written nothing yet.
@@ -24,6 +25,7 @@ from headrace.model.offsets import by_partition
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan, Query
 from headrace.runtime import failpoints, failures, old_state, rows, writing
+from headrace.runtime.binding import Binding, HeldBack
 from headrace.runtime.checkpoints import Checkpoint, lowest
 from headrace.runtime.ledgers import Ledgers
 from headrace.runtime.patience import Patience
@@ -89,7 +91,7 @@ class StreamRun:
 
     def __init__(
         self,
-        plan: Plan,
+        binding: Binding,
         spark: SparkSession,
         state: PipelineState,
         positions: GroupPositions,
@@ -98,7 +100,8 @@ class StreamRun:
         once: bool = False,
         reset_offsets: bool = False,
     ) -> None:
-        self._plan = plan
+        plan = binding.plan
+        self._binding = binding
         self._spark = spark
         self._folder = str(state.folder)
         self._ledgers = Ledgers(plan, state, clusters, self._warn)
@@ -111,6 +114,11 @@ class StreamRun:
         self._reported: dict[str, int] = {}
         self._asked: set[str] = set()
         self._looked_at: dict[str, str] = {}
+
+    @property
+    def _plan(self) -> Plan:
+        """Bound anew when messages have new schemas."""
+        return self._binding.plan
 
     def stop(self) -> None:
         self._stop.set()
@@ -125,7 +133,15 @@ class StreamRun:
             before = dict(self._reported)
             patience.begin()
             failure = self._attempt()
-            if failure is None or not patience.failed(failure, self._reported != before):
+            try:
+                renewed = self._binding.renew(failure)
+            except HeadraceError as unheard:
+                renewed, failure = False, unheard
+            if renewed and not self._stop.is_set():
+                continue
+            if renewed or failure is None:
+                return
+            if not patience.failed(failure, self._reported != before):
                 return
 
     def _attempt(self) -> HeadraceError | None:
@@ -184,6 +200,8 @@ class StreamRun:
         name = self._plan.pipeline.name
 
         def write(batch_rows: DataFrame, batch_id: int) -> None:
+            # Before anything of it is written: the whole batch is read with the newest schemas.
+            self._binding.hold_back()
             with self._ledgers.moving():
                 once = self._exactly(query, batch_id)
                 writing.write(query, name, batch_rows, Batch(batch_id, generation, once=once))
@@ -278,7 +296,7 @@ class StreamRun:
         """What went wrong, told by the batch itself where it was there that it did."""
         if self._gate.failures:
             error = self._gate.failures[0]
-        if error is None or _GateClosed.__name__ in str(error):
+        if error is None or isinstance(error, HeldBack) or _GateClosed.__name__ in str(error):
             return None
         servers = self._plan.pipeline.bootstrap or ""
         known = failures.translate(error, f"running {self._plan.pipeline.name}", servers)

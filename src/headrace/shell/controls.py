@@ -31,6 +31,13 @@ START = Spec(
             "Follow `offset` of the sources once more.",
             default=False,
         ),
+        Option(
+            "accept_schema",
+            Type.FLAG,
+            "Take the columns of sources that go by a registry from its newest schema, though "
+            "`schema_evolution` does not allow it.",
+            default=False,
+        ),
         Option("master", Type.TEXT, "Spark master, as `--master` of `headrace run`."),
     ),
 )
@@ -60,6 +67,7 @@ class Controls:
         words = [
             *(["--once"] if options["once"] else []),
             *(["--reset-offsets"] if options["reset_offsets"] else []),
+            *(["--accept-schema"] if options["accept_schema"] else []),
             *(["--master", master] if master else []),
         ]
         launched = processes.launch(self.project, name, *words, debug=self.debug)
