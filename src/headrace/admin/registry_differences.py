@@ -29,6 +29,13 @@ class Difference:
     before: str | None
     after: str | None
 
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"+ {self.path}: {self.after}"
+        if self.after is None:
+            return f"- {self.path}: {self.before}"
+        return f"~ {self.path}: {self.before} → {self.after}"
+
 
 class BrokenSchema(ValueError):
     """A text that is no schema of its type; says what is wrong, and where."""

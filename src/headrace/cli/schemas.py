@@ -15,7 +15,6 @@ import typer
 from headrace.admin import registry as schemas
 from headrace.admin import registry_schemas
 from headrace.admin.registry import LEVELS, Registered, Verdict
-from headrace.admin.registry_differences import Difference
 from headrace.admin.registry_schemas import Schema, SchemaType
 from headrace.cli import output
 from headrace.cli.arguments import COMPLETION_SECONDS, YesOption, at_most_one
@@ -201,7 +200,7 @@ def check(
     verdict = schemas.check(_reach(registry, user, password), subject, schema, normalize)
     if form is Format.TABLE:
         for difference in verdict.differences:
-            output.line(_difference(difference))
+            output.line(str(difference))
     else:
         output.emit_value(asdict(verdict), form)
     if not verdict.accepted:
@@ -325,14 +324,6 @@ def _pretty(schema: Schema) -> str:
     if schema.type is SchemaType.PROTOBUF:
         return schema.text.rstrip("\n")
     return json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False)
-
-
-def _difference(found: Difference) -> str:
-    if found.before is None:
-        return f"+ {found.path}: {found.after}"
-    if found.after is None:
-        return f"- {found.path}: {found.before}"
-    return f"~ {found.path}: {found.before} → {found.after}"
 
 
 def _acceptance(verdict: Verdict) -> str:

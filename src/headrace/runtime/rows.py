@@ -53,6 +53,22 @@ def build(
     `name` gives what the counts are kept under: their name in a stream's reports, or an
     Observation.
     """
+    rows = transformed(spark, query, raw, name)
+    if not query.carried:
+        return _counted(rows, name(OUTPUT_COUNTS), written="count(1)")
+    refused = {"refused": _count(IS_REFUSED)} if query.calls or query.refusals else {}
+    for refuse in query.refusals:
+        rows = refuse.sink.refusing(rows, refuse.letters)
+    return _counted(rows, name(OUTPUT_COUNTS), written=_count(IS_GOOD), **refused)
+
+
+def transformed(
+    spark: SparkSession,
+    query: Query,
+    raw: Mapping[str, DataFrame],
+    name: Callable[[str], str | Observation] = str,
+) -> DataFrame:
+    """The rows of `query` after its steps, before its sinks have refused any."""
     tables = Tables(spark, name, query.watermarks)
     for decode in query.decodes:
         tables.decode(decode, raw[decode.source.name])
@@ -60,13 +76,7 @@ def build(
         tables.select(select)
     for stage in query.transforms:
         tables.apply(stage)
-    if not query.carried:
-        return _counted(tables.plain(query.frame), name(OUTPUT_COUNTS), written="count(1)")
-    refused = {"refused": _count(IS_REFUSED)} if query.calls or query.refusals else {}
-    rows = tables.frames[query.frame]
-    for refuse in query.refusals:
-        rows = refuse.sink.refusing(rows, refuse.letters)
-    return _counted(rows, name(OUTPUT_COUNTS), written=_count(IS_GOOD), **refused)
+    return tables.frames[query.frame] if query.carried else tables.plain(query.frame)
 
 
 def counts(plan: Plan, query: Query, seen: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

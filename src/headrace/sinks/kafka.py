@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from headrace.errors import InternalError
 from headrace.formats.carried import COLUMN
-from headrace.formats.encoding import Encoding, JsonEncoding
+from headrace.formats.encoding import WHOLE, Encoding, Fields, JsonEncoding
 from headrace.formats.options import Part, Wanted, key_wanted, value_wanted
+from headrace.formats.row_types import column_of, schema_of
 from headrace.formats.text import TextEncoding
 from headrace.model import pipeline as model
 from headrace.model.kafka_properties import (
@@ -22,6 +24,7 @@ from headrace.model.kafka_properties import (
     PRODUCER_OPTIONS,
     for_librdkafka,
 )
+from headrace.model.schema import Schema, quote
 from headrace.sinks import (
     kafka_checks,
     kafka_messages,
@@ -160,6 +163,7 @@ class KafkaSink:
             *(["its partition does not exist"] if options["partition"] else []),
             *(["its time is none"] if options["timestamp"] else []),
             *(["its envelope has no id"] if options["envelope"] else []),
+            *(["a field has no value that the schema wants"] if self.holds_to_schema else []),
             f"its message is larger than {self.max_request} bytes or than the topic takes",
         ]
         return ", ".join(reasons)
@@ -173,7 +177,8 @@ class KafkaSink:
         """
         options = self.options
         parts = (options["partition"], options["timestamp"], options["envelope"])
-        return 0 if self.per_row or any(part is not None for part in parts) else LARGE_RECORD
+        any_row = self.per_row or self.holds_to_schema or any(part is not None for part in parts)
+        return 0 if any_row else LARGE_RECORD
 
     @property
     def needs_record(self) -> bool:
@@ -216,10 +221,19 @@ class KafkaSink:
     # SQL for its messages; needs no Spark.
 
     def messages(self, columns: list[str]) -> Messages:
-        own = tuple(column for column in columns if column != COLUMN)
+        if self.unbound:
+            raise InternalError(f"sink `{self.name}` writes before it has a schema for its rows")
         value = self.encodings.get(Part.VALUE, JsonEncoding())
         key = self.encodings.get(Part.KEY, TextEncoding())
-        return Messages(self.options, self.context.pipeline, self.name, own, value, key)
+        return replace(self._of_columns(columns), encoding=value, key_encoding=key)
+
+    def fields(self, columns: list[str]) -> Fields:
+        """The fields of its values, over rows with these columns."""
+        return self._of_columns(columns).body
+
+    def _of_columns(self, columns: list[str]) -> Messages:
+        own = tuple(column for column in columns if column != COLUMN)
+        return Messages(self.options, self.context.pipeline, self.name, own)
 
     @property
     def wanted(self) -> dict[Part, Wanted]:
@@ -231,16 +245,33 @@ class KafkaSink:
         if not self.options["value"]:
             found[Part.VALUE] = value_wanted(self.options, folder, topics)
         key = key_wanted(self.options, folder, topics)
-        return found | ({Part.KEY: key} if key is not None else {})
+        return found | ({Part.KEY: key} if key is not None and self.options["key"] else {})
+
+    @property
+    def typed(self) -> dict[Part, Wanted]:
+        """What of its messages is written by the types of its rows."""
+        plain = {Part.VALUE: ("json", "raw"), Part.KEY: ("text",)}
+        return {
+            part: wanted for part, wanted in self.wanted.items() if wanted.format not in plain[part]
+        }
 
     @property
     def unbound(self) -> set[Part]:
         """What it cannot write before the types of its rows are known."""
-        return {
-            part
-            for part, wanted in self.wanted.items()
-            if wanted.format not in ("json", "raw", "text") and part not in self.encodings
-        }
+        return self.typed.keys() - self.encodings.keys()
+
+    @property
+    def registers(self) -> bool:
+        """Whether schemas of its rows are made known to the registry."""
+        return bool(self.options["register_schema"])
+
+    @property
+    def holds_to_schema(self) -> bool:
+        """Whether a schema that is not made for its rows says which of its fields may be NULL."""
+        return any(
+            wanted.gives_schema or (wanted.registered and not self.registers)
+            for wanted in self.typed.values()
+        )
 
     def writing(self, encodings: Mapping[Part, Encoding]) -> KafkaSink:
         """The same sink with how its messages are written."""
@@ -256,20 +287,44 @@ class KafkaSink:
 
     # From here on a cluster or Spark is needed; all of it runs on the driver.
 
+    def row_types(self, rows: DataFrame) -> dict[Part, Schema]:
+        """The columns of its values, or the one value of its keys, over rows like these.
+
+        Raises ValueError with every column whose type no message can have.
+        """
+        from pyspark.sql.types import StructType
+
+        found: dict[Part, Schema] = {}
+        if Part.VALUE in self.typed:
+            fields = (f"{sql} AS {quote(name)}" for name, sql in self.fields(rows.columns))
+            found[Part.VALUE] = schema_of(rows.selectExpr(*fields).schema)
+        if Part.KEY in self.typed:
+            (key,) = rows.selectExpr(f"{self.options['key']} AS key").schema.fields
+            if isinstance(key.dataType, StructType):
+                found[Part.KEY] = schema_of(key.dataType)
+            else:
+                found[Part.KEY] = Schema((replace(column_of(key), name=WHOLE),))
+        return found
+
     def refusing(self, rows: DataFrame, letters: bool) -> DataFrame:
         """Rows with the hidden column, of which those that it cannot write are bad records now."""
-        messages, limits = self.messages(rows.columns), self._limits
+        messages, limits = self._messages_of(rows), self._limits
         found = kafka_refusals.find(messages, limits)
         judged = kafka_refusals.measured(rows, messages, limits, letters)
         return kafka_refusals.refusing(judged, found, self.per_row, letters)
 
     def guarded(self, rows: DataFrame) -> tuple[DataFrame, dict[str, str]]:
         """The rows, and `expressions` over them that end the query at one it cannot write."""
-        messages, limits = self.messages(rows.columns), self._limits
+        messages, limits = self._messages_of(rows), self._limits
         made = messages.expressions()
         found = kafka_refusals.find(messages, limits)
         value = kafka_refusals.guarded(made["value"], found, COLUMN in rows.columns)
         return kafka_refusals.measured(rows, messages, limits), {**made, "value": value}
+
+    def _messages_of(self, rows: DataFrame) -> Messages:
+        for encoding in self.encodings.values():
+            encoding.register(rows.sparkSession)
+        return self.messages(rows.columns)
 
     @property
     def _limits(self) -> Limits:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.formats.carried import COLUMN
-from headrace.formats.encoding import Encoding, JsonEncoding
+from headrace.formats.encoding import Encoding, JsonEncoding, listed
 from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
 from headrace.sinks import kafka_topics
@@ -79,6 +79,34 @@ class Messages:
         if self.options["value"]:
             return as_bytes(self.options["value"])
         return self.encoding.of_fields(self.body)
+
+    def key_if(self, condition: str) -> str:
+        """The key where a condition holds, else NULL.
+
+        The condition stands inside, as Spark calls a function that is not its own for every row.
+        """
+        key = self.options["key"]
+        return self.key_encoding.of_value(f"IF({condition}, {key}, NULL)") if key else NO_BYTES
+
+    def value_if(self, condition: str) -> str:
+        """The same for the value."""
+        value = self.options["value"]
+        if value:
+            return as_bytes(f"IF({condition}, {value}, NULL)")
+        return self.encoding.of_value(f"IF({condition}, struct({listed(self.body)}), NULL)")
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """The fields that must have a value, each with SQL for whether it has none."""
+        fields = dict(self.body) if not self.options["value"] else {}
+        found = [
+            (".".join(path), _is_missing(fields[path[0]], path[1:]))
+            for path in self.encoding.required
+        ]
+        key = self.options["key"]
+        for path in self.key_encoding.required if key else ():
+            found.append((".".join(("key", *path)), _is_missing(f"({key})", path)))
+        return found
 
     @property
     def body(self) -> list[tuple[str, str]]:
@@ -172,6 +200,15 @@ def tombstone(topic: str) -> dict[str, str]:
 def as_bytes(sql: str) -> str:
     """Text in UTF-8; bytes come through it as they are."""
     return f"CAST(CAST({sql} AS STRING) AS BINARY)"
+
+
+def _is_missing(column: str, path: tuple[str, ...]) -> str:
+    """SQL for whether what a path leads to is NULL, and nothing before it is."""
+    around = [column]
+    for name in path:
+        around.append(f"{around[-1]}.{quote(name)}")
+    *outer, last = around
+    return " AND ".join([*(f"{each} IS NOT NULL" for each in outer), f"{last} IS NULL"])
 
 
 def _iso(sql: str) -> str:

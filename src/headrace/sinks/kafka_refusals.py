@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.formats.carried import COLUMN, IS_GOOD, IS_TOMBSTONE, replaced
+from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
 from headrace.sinks import kafka_sizes, kafka_topics
 from headrace.sinks.kafka_messages import Messages
@@ -24,7 +25,7 @@ TOO_LARGE = "MessageSizeTooLarge"
 # What a query that must stop at a row fails with; the rest of the text is JSON.
 ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _FOUND = "__refusal"
-_VALUE_BYTES = "__value_bytes"
+_SIZES = _KEY_BYTES, _VALUE_BYTES = "__key_bytes", "__value_bytes"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def find(messages: Messages, limits: Limits) -> list[Refusal]:
         *_partition(messages, limits),
         *_timestamp(messages),
         *_event_id(messages),
+        *_missing(messages),
         _size(messages, limits),
     ]
 
@@ -71,7 +73,7 @@ def find(messages: Messages, limits: Limits) -> list[Refusal]:
 def measured(
     rows: DataFrame, messages: Messages, limits: Limits, letters: bool = False
 ) -> DataFrame:
-    """The rows with the size of their value, where it may be too large.
+    """The rows with the sizes of their key and value, where these may be too large together.
 
     For `letters` only rows that have the bytes of their record are asked, which few do. Encoding a
     value only to count it is left to those that may be too large; it is done once, in a column of
@@ -80,12 +82,16 @@ def measured(
     conditions = [IS_GOOD] if COLUMN in rows.columns else []
     if letters:
         conditions.append(f"{COLUMN}.value IS NOT NULL")
+    conditions += [f"NOT ({is_missing})" for _, is_missing in messages.missing]
     bound = _bound(messages, rows)
     if bound is not None:
         conditions.append(f"{bound} > {_limit(messages, limits)}")
-    size = f"coalesce(octet_length({messages.value}), 0)"
-    asked = f"IF({' AND '.join(conditions)}, {size}, NULL)" if conditions else size
-    return rows.selectExpr("*", f"{asked} AS {_VALUE_BYTES}")
+    asked = " AND ".join(conditions) or "true"
+    encoded = {_KEY_BYTES: messages.key_if(asked), _VALUE_BYTES: messages.value_if(asked)}
+    sizes = {name: f"coalesce(octet_length({sql}), 0)" for name, sql in encoded.items()}
+    return rows.selectExpr(
+        "*", *(f"IF({asked}, {size}, NULL) AS {name}" for name, size in sizes.items())
+    )
 
 
 def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool) -> DataFrame:
@@ -107,7 +113,7 @@ def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool
         rows.select(f"{COLUMN}.*").columns,
         {name: f"{_FOUND}.{name}" for name in ("error", "message")},
     )
-    own = [quote(name) for name in rows.columns if name not in (COLUMN, _VALUE_BYTES)]
+    own = [quote(name) for name in rows.columns if name not in (COLUMN, *_SIZES)]
     return judged.selectExpr(*own, f"IF({_FOUND} IS NULL, {COLUMN}, {marked}) AS {COLUMN}")
 
 
@@ -170,9 +176,19 @@ def _event_id(messages: Messages) -> Iterator[Refusal]:
         yield Refusal("NO_EVENT_ID", f"{messages.event_id} IS NULL", words)
 
 
+def _missing(messages: Messages) -> Iterator[Refusal]:
+    """Fields without a value that the schema of the messages wants; other schemas take NULL."""
+    missing = messages.missing
+    if missing:
+        names = ", ".join(f"IF({sql}, {literal(name)}, NULL)" for name, sql in missing)
+        words = f"concat('its schema wants a value for: ', concat_ws(', ', {names}))"
+        condition = " OR ".join(f"({sql})" for _, sql in missing)
+        yield Refusal("MISSING_FIELD", condition, words)
+
+
 def _size(messages: Messages, limits: Limits) -> Refusal:
     limit = _limit(messages, limits)
-    size = kafka_sizes.counted(messages.key, _VALUE_BYTES, messages.headers)
+    size = kafka_sizes.counted(_KEY_BYTES, _VALUE_BYTES, messages.headers)
     words = f"concat('key, value and headers have ', {size}, ' bytes, and ', {limit}, ' fit')"
     return Refusal(TOO_LARGE, f"{_VALUE_BYTES} IS NOT NULL AND {size} > {limit}", words)
 
@@ -194,7 +210,11 @@ def _bound(messages: Messages, rows: DataFrame) -> str | None:
 
     kinds = {field.name: field.dataType for field in rows.schema.fields}
     columns = [(name, sql, kinds.get(name, StringType())) for name, sql in messages.body]
-    return kafka_sizes.at_most([messages.key], columns, messages.headers)
+    if isinstance(messages.key_encoding, TextEncoding):
+        return kafka_sizes.at_most([messages.key], columns, messages.headers)
+    key = messages.options["key"]
+    (kind,) = rows.selectExpr(f"{key} AS key").schema.fields
+    return kafka_sizes.at_most([], [*columns, ("key", key, kind.dataType)], messages.headers)
 
 
 def _of_topic(messages: Messages, known: Mapping[str, int], other: str = "NULL") -> str | None:

@@ -20,7 +20,10 @@ _BATCH = 61  # bytes before the first record of a batch
 _CLIENT_RECORD = 21  # what the Java client adds at most for a record
 _RECORD = 3  # attributes, and differences of time and offset that are 0
 _LONGEST = 5  # bytes of a length
-# More than any number, date or time has as JSON, its comma included.
+# What stands before an encoded key or value: the id of its schema, and which message it is.
+_FRAME = 64
+# More than any number, date or time has as JSON, its comma included. In other formats all of these
+# are shorter, and so are the names of fields.
 _SCALAR = 64
 # A character of text is at most six in JSON; three bytes make four of BASE64.
 _TEXT, _BINARY = 6, 2
@@ -52,14 +55,14 @@ def at_most(
 ) -> str | None:
     """SQL for a bound of the size, without encoding the value; None where there is none.
 
-    `texts` are what is written as it is; `columns` are those of the JSON object, each with its
-    name, SQL and type.
+    `texts` are what is written as it is; `columns` are those of the JSON object or of what else
+    the value is, each with its name, SQL and type.
     """
     found = [_bound(column, kind) for _, column, kind in columns]
     if any(bound is None for bound in found):
         return None
     names = sum(_TEXT * len(name.encode()) + 4 for name, _, _ in columns)
-    fixed = f"{2 * _LONGEST + 2 + names}L"
+    fixed = f"{2 * (_LONGEST + _FRAME) + 2 + names}L"
     sizes = [f"coalesce(octet_length({text}), 0)" for text in texts]
     return f"({' + '.join([fixed, *sizes, *filter(None, found), _headers(headers)])})"
 

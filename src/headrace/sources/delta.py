@@ -127,6 +127,8 @@ class DeltaSource(PlainSource):
         return self.span_of(0, self._version(access.spark) + 1, "versions")
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:
+        if not found.end:
+            return spark.read.format("delta").load(self.path).where("false")
         start, end = found.start[self.key], found.end[self.key]
         table = spark.read.format("delta").option("versionAsOf", end - 1)
         if start == 0:

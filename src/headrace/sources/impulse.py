@@ -151,7 +151,7 @@ class ImpulseSource(PlainSource):
         return replace(found, partial=shown != self.count)
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:
-        start, end = found.start[self.key], found.end[self.key]
+        start, end = found.start.get(self.key, 0), found.end.get(self.key, 0)
         return spark.range(start, end, 1, self.options["partitions"]).withColumnRenamed("id", "n")
 
     def stream(self, spark: SparkSession) -> DataFrame:

@@ -163,7 +163,10 @@ class SourceReader(Protocol):
         ...
 
     def batch(self, spark: SparkSession, found: Range) -> DataFrame:
-        """Raw rows of exactly this range; the same ones again if it `REPLAYS`."""
+        """Raw rows of exactly this range; the same ones again if it `REPLAYS`.
+
+        A range without any place has no rows: it is asked for when only their types are wanted.
+        """
         ...
 
     def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
