@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.admin.stored_schemas import Framing
-from headrace.formats.framing import Frames, framed, header
+from headrace.formats.framing import Frame, Frames, framed, header
 from headrace.formats.known import NOT_KNOWN
 from headrace.formats.options import Part
 
@@ -46,3 +46,30 @@ def test_every_code_of_a_fault_has_a_sentence() -> None:
         made = frames(framing)
         codes = [each.split("'")[1] for each in made.fault("value", "NULL").split("THEN ")[1:]]
         assert {*codes} <= {*made.sentences("value")}
+
+
+ID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"
+
+
+def test_what_is_compressed_goes_through_a_function_and_nothing_else_does() -> None:
+    ((_, payload),) = frames(Framing.GLUE, ID).steps("value", "__")
+    zlib = "substr(value, 1, 2) = X'0305'"
+    assert f"headrace_inflate(IF({zlib}, substr(value, 19), NULL))" in payload
+    assert "__payload IS NULL, 'BAD_COMPRESSION'" in frames(Framing.GLUE, ID).fault("value", "NULL")
+    key = Frames(Framing.GLUE, "orders", Part.KEY, (ID,))
+    assert "__key_payload IS NULL" in key.fault("key", "NULL")
+
+    for made in (
+        frames(Framing.CONFLUENT, "7"),
+        Frames(Framing.GLUE, "orders", Part.VALUE, (ID,), inflates=False),
+    ):
+        assert "headrace_inflate" not in str(made.steps("value", "__"))
+    assert f"IF({zlib}, 'BAD_COMPRESSION'" in made.fault("value", "NULL")
+    assert "`compression: none` says" in made.sentences("value")["BAD_COMPRESSION"]
+
+
+def test_a_frame_says_that_a_message_is_compressed() -> None:
+    plain, packed = Frame(Framing.GLUE, ID), Frame(Framing.GLUE, ID, deflates=True)
+    digits = ID.replace("-", "").upper()
+    assert plain.around("x") == f"concat(X'0300{digits}', x)"
+    assert packed.around("x") == f"concat(X'0305{digits}', headrace_deflate(x))"

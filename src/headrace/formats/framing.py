@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.admin.stored_schemas import Framing
+from headrace.admin.stored_schemas import Framing, StoredSchema
+from headrace.formats import compression
 from headrace.formats.known import NEW_SCHEMA, NOT_KNOWN, Known
-from headrace.formats.options import Part
-from headrace.formats.reading import Steps
+from headrace.formats.options import Compression, Part, Wanted
+from headrace.formats.reading import KEY, VALUE, Steps
 from headrace.model.schema import literal
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ SIZES = {Framing.CONFLUENT: 5, Framing.GLUE: 18}
 MAGIC = {Framing.CONFLUENT: b"\x00", Framing.GLUE: b"\x03"}
 # The second byte of Glue's frame.
 PLAIN, ZLIB = b"\x00", b"\x05"
+_PREFIXES = {Part.VALUE: VALUE, Part.KEY: KEY}
 _UUID = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
@@ -35,7 +37,8 @@ class Frames:
     """The frames of one part of the messages of a source.
 
     `ids` are of schemas that can be read, `refused` of those that cannot, with the reasons. A
-    message with any other id ends the query.
+    message with any other id ends the query. Glue's messages each say whether they are compressed;
+    those that are go through a Python worker, unless `inflates` is False and they are bad records.
     """
 
     framing: Framing
@@ -43,18 +46,33 @@ class Frames:
     part: Part
     ids: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
+    inflates: bool = True
 
     @classmethod
-    def of(cls, known: Known, source: str, part: Part) -> Frames:
+    def of(
+        cls, known: Known, source: str, part: Part, compression: Compression | None = None
+    ) -> Frames:
+        """`compression` is what the definition says of the messages, if anything."""
         ids = tuple(each.id for each in known.writers)
-        return cls(known.framing, source, part, ids, known.refused)
+        inflates = compression is not Compression.NONE
+        return cls(known.framing, source, part, ids, known.refused, inflates)
+
+    @property
+    def _may_inflate(self) -> bool:
+        return self.framing is Framing.GLUE and self.inflates
 
     def register(self, spark: SparkSession) -> None:
-        """All of it is SQL."""
+        if self._may_inflate:
+            compression.register(spark)
 
     def steps(self, source: str, prefix: str) -> Steps:
         """One column, `payload`; it means nothing where there is a fault."""
-        return ((self.payload(prefix), f"substr({source}, {SIZES[self.framing] + 1})"),)
+        payload = f"substr({source}, {SIZES[self.framing] + 1})"
+        if self._may_inflate:
+            # Spark calls the function for every row: it gets NULL where there is nothing to do.
+            packed = f"{compression.INFLATE}(IF({_is_zlib(source)}, {payload}, NULL))"
+            payload = f"IF({_is_zlib(source)}, {packed}, {payload})"
+        return ((self.payload(prefix), payload),)
 
     def payload(self, prefix: str) -> str:
         return f"{prefix}payload"
@@ -63,10 +81,11 @@ class Frames:
         """SQL: whether a message was written with this schema."""
         return _any_of(source, [header(self.framing, id)], self.framing)
 
-    def fault(self, source: str, payload: str) -> str:
+    def fault(self, source: str, payload: str, prefix: str | None = None) -> str:
         """SQL for the code of what is wrong, given the SQL of that for the payload of a message
-        whose schema is known.
+        whose schema is known. `prefix` is that of `steps`, by default the one of this part.
         """
+        payload = self._unless_packed(source, payload, prefix or _PREFIXES[self.part])
         unknown = [id for id, reason in self.refused.items() if reason == NOT_KNOWN]
         others = [id for id in self.refused if id not in unknown]
         found = [
@@ -99,10 +118,20 @@ class Frames:
         }
         if self.framing is Framing.GLUE:
             second = f"lower(hex(substr({source}, 2, 1)))"
+            unknown = literal(f"{what} is compressed in a way that is not known: ")
             found["BAD_COMPRESSION"] = (
-                f"concat({literal(f'{what} is compressed in a way that is not known: ')}, {second})"
+                f"IF({_is_zlib(source)}, {literal(f'{what} {self._packed}')}, "
+                f"concat({unknown}, {second}))"
             )
         return found
+
+    @property
+    def _packed(self) -> str:
+        """What is wrong with one that is compressed by zlib."""
+        if not self.inflates:
+            return "is compressed, and `compression: none` says that none is"
+        most = compression.MOST_BYTES // 2**20
+        return f"is compressed, and what is packed is broken or larger than {most} MiB"
 
     def id(self, source: str) -> str:
         """SQL for the id as text; too dear for good records."""
@@ -110,6 +139,12 @@ class Frames:
             return f"conv(hex(substr({source}, 2, 4)), 16, 10)"
         digits = f"lower(hex(substr({source}, 3, 16)))"
         return f"regexp_replace({digits}, '{_UUID}', '$1-$2-$3-$4-$5')"
+
+    def _unless_packed(self, source: str, payload: str, prefix: str) -> str:
+        if self.framing is not Framing.GLUE:
+            return payload
+        bad = f"{self.payload(prefix)} IS NULL" if self.inflates else _is_zlib(source)
+        return f"IF({bad}, 'BAD_COMPRESSION', {payload})"
 
     def _when(self, source: str, ids: list[str], then: str) -> list[str]:
         heads = [header(self.framing, id) for id in ids]
@@ -135,8 +170,33 @@ def header(framing: Framing, id: str) -> bytes:
     return MAGIC[framing] + PLAIN + uuid.UUID(id).bytes
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What messages get that are written with a schema."""
+
+    framing: Framing
+    id: str
+    deflates: bool = False
+
+    @classmethod
+    def of(cls, schema: StoredSchema, wanted: Wanted) -> Frame:
+        kind = wanted.registry.kind if wanted.registry is not None else Framing.CONFLUENT
+        return cls(Framing(kind), schema.id, wanted.compression is Compression.ZLIB)
+
+    def register(self, spark: SparkSession) -> None:
+        if self.deflates:
+            compression.register(spark)
+
+    def around(self, payload: str) -> str:
+        """SQL for a message, given SQL for its payload; NULL if that is."""
+        if not self.deflates:
+            return framed(self.framing, self.id, payload)
+        head = _packed_as(header(self.framing, self.id), ZLIB)
+        return f"concat({hexadecimal(head)}, {compression.DEFLATE}({payload}))"
+
+
 def framed(framing: Framing, id: str, payload: str) -> str:
-    """SQL for a message with this frame, given SQL for its payload; NULL if that is."""
+    """The same for what is never compressed."""
     return f"concat({hexadecimal(header(framing, id))}, {payload})"
 
 
@@ -147,8 +207,16 @@ def hexadecimal(some: bytes) -> str:
 
 def _any_of(source: str, heads: list[bytes], framing: Framing) -> str:
     if framing is Framing.GLUE:
-        heads = [head[:1] + way + head[2:] for head in heads for way in (PLAIN, ZLIB)]
+        heads = [_packed_as(head, way) for head in heads for way in (PLAIN, ZLIB)]
     head = f"substr({source}, 1, {SIZES[framing]})"
     if len(heads) == 1:
         return f"{head} = {hexadecimal(heads[0])}"
     return f"{head} IN ({', '.join(map(hexadecimal, heads))})"
+
+
+def _is_zlib(source: str) -> str:
+    return f"substr({source}, 1, 2) = {hexadecimal(MAGIC[Framing.GLUE] + ZLIB)}"
+
+
+def _packed_as(head: bytes, way: bytes) -> bytes:
+    return head[:1] + way + head[2:]

@@ -6,7 +6,7 @@ its options, or as the `serde_config` of other tools. The checks of them are in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,13 @@ class Part(StrEnum):
     VALUE = "value"
 
 
+class Compression(StrEnum):
+    """Of what stands behind a frame of AWS Glue."""
+
+    NONE = "none"
+    ZLIB = "zlib"
+
+
 REGISTRY = Option(
     "schema_registry",
     Type.MAPPING,
@@ -92,6 +99,13 @@ REGISTRY = Option(
             Type.TEXT,
             "For AWS Glue: the registry. Default: `default-registry`.",
             example="orders",
+        ),
+        Option(
+            "compression",
+            Type.CHOICE,
+            "For AWS Glue: whether messages are compressed. A sink writes none that are unless "
+            "told to; a source sees it by each message, and `none` spares it from looking.",
+            choices=tuple(Compression),
         ),
     ),
 )
@@ -203,6 +217,46 @@ _DELIMITER = Option(
     validate=delimiter_fault,
 )
 
+DEBEZIUM = Option(
+    "debezium",
+    Type.MAPPING,
+    "With `format: debezium`: how changes are read.",
+    example="{change_columns: true}",
+    fields=(
+        Option(
+            "deletes",
+            Type.CHOICE,
+            "`delete` deletes what has the key in sinks with `mode: upsert`; others do not see it. "
+            "`rows` makes a row of what was there before, for tables that keep every change.",
+            default="delete",
+            choices=("delete", "rows"),
+        ),
+        Option(
+            "change_columns",
+            Type.FLAG,
+            "Add the columns `_change_op`, `_change_time` and `_change_position`: what was done, "
+            "when, and where in the log of the database.",
+            default=False,
+        ),
+        Option(
+            "timestamps",
+            Type.CHOICE,
+            "The unit of times that come as numbers, in messages that carry no schema. `auto` "
+            "tells it by their size, which fails for microseconds in the years 1967 to 1973.",
+            default="auto",
+            choices=("auto", "milliseconds", "microseconds", "nanoseconds"),
+        ),
+        Option(
+            "decimals",
+            Type.CHOICE,
+            "How numbers with a scale are written, in messages that carry no schema, as the "
+            "connector's `decimal.handling.mode` has it; `string` is for `double` too.",
+            default="precise",
+            choices=("precise", "string"),
+        ),
+    ),
+)
+
 # What sources and sinks have in common; `schema` and what only one of them has stand there.
 VALUE_OPTIONS = (
     _FORMAT,
@@ -217,6 +271,7 @@ VALUE_OPTIONS = (
 KEY_OPTIONS = (_KEY_FORMAT, _KEY_SCHEMA_FILE, _KEY_SUBJECT)
 SOURCE_OPTIONS = (
     SERDE,
+    DEBEZIUM,
     _KEY_SCHEMA,
     Option(
         "key_column",
@@ -255,6 +310,16 @@ SINK_OPTIONS = (
 
 
 @dataclass(frozen=True)
+class ChangeRules:
+    """What a definition says about changes of Debezium; the defaults are those of `DEBEZIUM`."""
+
+    deletes: str = "delete"
+    change_columns: bool = False
+    timestamps: str = "auto"
+    decimals: str = "precise"
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What a definition says about the bytes of a key or of a value.
 
@@ -276,6 +341,8 @@ class Wanted:
     registry: RegistryAddress | None = None
     subjects: tuple[str, ...] = ()
     column: str = "value"
+    compression: Compression | None = None
+    changes: ChangeRules = ChangeRules()
 
     @property
     def registered(self) -> bool:
@@ -288,6 +355,11 @@ class Wanted:
     def language(self) -> str:
         """The format without the word for its framing: json, avro, protobuf, …"""
         return self.format.removeprefix("confluent_")
+
+    @property
+    def gives_schema(self) -> bool:
+        """Whether a definition has the schema of these messages in its own language."""
+        return any((self.schema_file, self.avro_schema, self.classpath))
 
     @property
     def file(self) -> Path | None:
@@ -312,6 +384,8 @@ def value_wanted(options: Options, folder: Path, topics: tuple[str, ...] = ()) -
         bool(_of(options, "json_unstructured")),
         registry,
         subjects(options["value_subject"], topics, Part.VALUE, registry),
+        compression=_compression(options),
+        changes=_change_rules(_of(options, "debezium")),
     )
 
 
@@ -329,6 +403,7 @@ def key_wanted(options: Options, folder: Path, topics: tuple[str, ...] = ()) -> 
         registry=registry,
         subjects=subjects(options["key_subject"], topics, Part.KEY, registry),
         column=_of(options, "key_column") or "key",
+        compression=_compression(options),
     )
 
 
@@ -345,6 +420,12 @@ def registry_of(options: Options) -> RegistryAddress | None:
     return RegistryAddress("confluent", serde["schema_registry_url"], user, password)
 
 
+def _compression(options: Options) -> Compression | None:
+    named = options["schema_registry"]
+    said = named["compression"] if named is not None else None
+    return Compression(said) if said is not None else None
+
+
 def subjects(
     named: str | None, topics: tuple[str, ...], part: Part, registry: RegistryAddress | None
 ) -> tuple[str, ...]:
@@ -353,6 +434,11 @@ def subjects(
         return (named,)
     suffix = "" if registry is not None and registry.kind == "glue" else f"-{part}"
     return tuple(f"{topic}{suffix}" for topic in topics)
+
+
+def _change_rules(said: Options | None) -> ChangeRules:
+    names = [each.name for each in fields(ChangeRules)]
+    return ChangeRules(*(said[name] for name in names)) if said is not None else ChangeRules()
 
 
 def _of(options: Options, name: str) -> Any:
