@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.admin.client import Clusters
+from headrace.admin.stores import Stores
 from headrace.errors import HeadraceError
 from headrace.model.pipeline import Mode
 from headrace.plan.stages import Plan
@@ -38,6 +39,7 @@ from headrace.runtime.progress import (
 )
 from headrace.runtime.schemas import SourceSchemas
 from headrace.runtime.sharing import SharedRun
+from headrace.runtime.sink_schemas import SinkSchemas
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.streaming import StreamRun
 
@@ -90,10 +92,13 @@ class Engine:
             report = stack.enter_context(_reporting(self._plan, self._state, self._listener))
             clusters = Clusters()
             there = prepare(self._plan, clusters, lambda text: report(Warned(text)))  # 2
-            schemas = SourceSchemas(self._state, report, anew=self._accept_schema)
+            stores = Stores()
+            schemas = SourceSchemas(self._state, report, stores, anew=self._accept_schema)
             binding = Binding(there, schemas)
             spark = stack.enter_context(self._session())  # 3
             reach_targets(binding.plan, spark)
+            sinks = SinkSchemas(stores)
+            binding.write_by(lambda plan: sinks.bound(plan, spark))
             report(Started(pipeline.name, time.monotonic() - began))
             positions = GroupPositions(self._plan, clusters, lambda text: report(Warned(text)))
             stack.callback(positions.close)
