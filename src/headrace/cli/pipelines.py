@@ -317,6 +317,8 @@ def status(form: output.FormatOption = output.Format.TABLE) -> None:
             own = [f"{each['topic']}[{each['partition']}]" for each in report.positions]
             named = ", ".join(own) or "nothing now"
             output.note(f"{report.pipeline}: shares group {report.shares}, reads {named}")
+        for schema in report.schemas:
+            output.note(f"{report.pipeline}: {schema}")
         for loss in report.forecast:
             if loss.soon:
                 output.warn(f"{report.pipeline}: {loss}")

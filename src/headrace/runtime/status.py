@@ -5,7 +5,7 @@ for how long it will stay.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from headrace.admin import client, quantities
 from headrace.admin import offsets as partition_offsets
 from headrace.admin.forecast import Forecast, forecasts
 from headrace.errors import HeadraceError
+from headrace.formats.known import Known
 from headrace.model.offsets import Offsets
 from headrace.project import Project
 from headrace.runtime.state import PipelineState, Status
@@ -23,12 +24,32 @@ STILL_BATCHES = 10.0
 
 
 @dataclass(frozen=True)
+class ReadBy:
+    """The newest schema of the keys or values of a source, and the columns that these become.
+
+    `subject` and `version` are None where the columns are declared and no message has come yet.
+    """
+
+    source: str
+    part: str
+    registry: str
+    subject: str | None
+    version: int | None
+    columns: str
+
+    def __str__(self) -> str:
+        schema = "schemas" if self.version is None else f"schema {self.version} of {self.subject}"
+        return f"{self.part} of `{self.source}` by {schema} at {self.registry}: {self.columns}"
+
+
+@dataclass(frozen=True)
 class PipelineReport:
     """`lag` is None when the brokers do not answer, or there is no position yet.
 
     `loses_in` is the time until the first unread record may go, in words, and `forecast` what each
     partition has lost or will lose; both are empty where nothing is. `shares` is the group with
-    whose members it shares partitions; `positions` are then those of its own.
+    whose members it shares partitions; `positions` are then those of its own. `schemas` are those
+    of a registry that it reads by.
     """
 
     pipeline: str
@@ -48,6 +69,7 @@ class PipelineReport:
     shares: str | None
     positions: tuple[dict[str, Any], ...]
     forecast: tuple[Forecast, ...]
+    schemas: tuple[ReadBy, ...]
 
 
 def reports(project: Project) -> list[PipelineReport]:
@@ -112,7 +134,24 @@ def _report(state: PipelineState, status: Status, clusters: _Clusters) -> Pipeli
         shares=status.shares if running else None,
         positions=tuple(status.positions),
         forecast=tuple(forecast),
+        schemas=tuple(_read_by(state)),
     )
+
+
+def _read_by(state: PipelineState) -> Iterator[ReadBy]:
+    for source, parts in state.schemas().items():
+        for part, told in parts.items():
+            known = Known.from_json(told["known"])
+            newest = known.newest
+            columns = ", ".join(f"{each.name} {each.type}" for each in known.columns.columns)
+            yield ReadBy(
+                source,
+                part,
+                told["asked"]["registry"],
+                newest.subject if newest is not None else None,
+                newest.version if newest is not None else None,
+                columns,
+            )
 
 
 def _state(status: Status, running: bool) -> str:
