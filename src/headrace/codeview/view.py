@@ -22,6 +22,8 @@ from headrace.plan.explain import words
 from headrace.plan.stages import Plan, Query, Read, SetAside
 from headrace.runtime import writing
 from headrace.runtime.rows import good
+from headrace.runtime.sink_schemas import SinkSchemas
+from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.writer import Batch, NotScripted, Scripted
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import SourceReader
@@ -45,8 +47,21 @@ def script(
             "which takes a member of the group that only Headrace is",
             hint="run it with `headrace run`; `headrace explain` says what it does",
         )
+    _refuse_schemas(plan)
+    plan = SinkSchemas(register=False).bound(plan, spark)
     kind = _Stream if plan.pipeline.mode is Mode.STREAM and not plan.polled else _Batch
     return kind(plan, spark).text(session, packages)
+
+
+def _refuse_schemas(plan: Plan) -> None:
+    """The ids of schemas are known when they are registered, and Spark cannot write Protobuf."""
+    for sink in plan.sinks:
+        for part, wanted in sink.typed.items() if isinstance(sink, KafkaSink) else ():
+            if wanted.registered:
+                reason = f"the schema of its {part}s is registered when Headrace starts it"
+                raise NotScripted(sink.name, reason)
+            if wanted.language == "protobuf":
+                raise NotScripted(sink.name, "only Headrace writes Protobuf")
 
 
 class _View:

@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.formats.kinds import FORMATS
-from headrace.formats.options import METHODS, REGISTERED, Wanted
+from headrace.formats.options import METHODS, REGISTERED, Part, Wanted
 from headrace.spans import Diagnostic
 from headrace.spec import Options
 
 
 def faults(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
-    yield from _said_twice(options)
+    """Of a value or of a key, whichever is `wanted`."""
+    name = "format" if wanted.part is Part.VALUE else "key_format"
+    if wanted.part is Part.VALUE:
+        yield from _said_twice(options)
     if wanted.format in REGISTERED and wanted.registry is None:
-        message = f"`format: {wanted.format}` needs a `schema_registry`"
+        message = f"`{name}: {wanted.format}` needs a `schema_registry`"
         hint = "add `schema_registry: {endpoint: 'http://localhost:8081'}`"
-        yield Diagnostic("MISSING_OPTION", message, options.at("format"), hint)
+        yield Diagnostic("MISSING_OPTION", message, options.at(name), hint)
     if wanted.language in FORMATS:
         for sentence in FORMATS[wanted.language].faults(wanted):
-            yield Diagnostic("BAD_SCHEMA", sentence, options.at("format"))
+            yield Diagnostic("BAD_SCHEMA", sentence, options.at(name))
 
 
 def _said_twice(options: Options) -> Iterator[Diagnostic]:

@@ -55,6 +55,9 @@ class Encoding(Protocol):
 
 @dataclass(frozen=True)
 class JsonEncoding:
+    """`scalar` says that a message is one value, which may be other than an object."""
+
+    scalar: bool = False
     name: str = "JSON"
     content_type: str = "application/json"
     required: tuple[tuple[str, ...], ...] = ()
@@ -66,7 +69,16 @@ class JsonEncoding:
         return self.of_value(f"struct({listed(fields)})")
 
     def of_value(self, sql: str) -> str:
-        return f"CAST(to_json({sql}, map('ignoreNullFields', 'false')) AS BINARY)"
+        if not self.scalar:
+            return f"CAST({_to_json(sql)} AS BINARY)"
+        # Spark's function takes no plain values, and a list of one is that value in brackets.
+        in_brackets = _to_json(f"array({sql})")
+        text = f"regexp_extract({in_brackets}, '(?s)^.(.*).$')"
+        return f"CAST(IF(({sql}) IS NULL, NULL, {text}) AS BINARY)"
+
+
+def _to_json(sql: str) -> str:
+    return f"to_json({sql}, map('ignoreNullFields', 'false'))"
 
 
 def one_value(rows: Schema) -> Column | None:

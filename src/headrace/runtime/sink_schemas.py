@@ -108,10 +108,15 @@ class Verdict:
 
 
 class SinkSchemas:
-    """The schemas of one run's sinks. All of it runs on the driver."""
+    """The schemas of one run's sinks. All of it runs on the driver.
 
-    def __init__(self, stores: Stores | None = None) -> None:
+    Where it is not to `register` any, sinks can make messages that nobody is to get: the ids of new
+    schemas in them are none.
+    """
+
+    def __init__(self, stores: Stores | None = None, register: bool = True) -> None:
         self._stores = stores or Stores()
+        self._register = register
         self._registered: dict[tuple[str, StoredSchema], StoredSchema] = {}
 
     def bound(self, plan: Plan, spark: SparkSession) -> Plan:
@@ -165,7 +170,7 @@ class SinkSchemas:
     def _settled(self, proposal: Proposal) -> StoredSchema | None:
         """The schema as its registry has it from now on."""
         schema, wanted = proposal.schema, proposal.wanted
-        if schema is None or not proposal.new:
+        if schema is None or not proposal.new or not self._register:
             return schema
         store = self._store(wanted)
         place = (store.url, schema)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.model.kafka_properties import PRODUCER_OPTIONS, idempotence_fault
 from headrace.model.query import Query
-from headrace.sinks import kafka_topics
+from headrace.sinks import kafka_format_checks, kafka_topics
 from headrace.sinks.kafka_messages import envelope_fields
 from headrace.sinks.writer import column_twice
 from headrace.spans import Diagnostic, Span
@@ -21,6 +21,7 @@ def faults(options: Options, columns: Columns) -> Iterator[Diagnostic]:
     yield from _expressions(options, columns)
     yield from _topics(options)
     yield from _value(options, columns)
+    yield from kafka_format_checks.faults(options)
     yield from _producer(options)
     if options["writer"] == "spark" and options["timestamp"]:
         message = "Spark's writer cannot set the time of a record"
@@ -76,7 +77,7 @@ def _value(options: Options, columns: Columns) -> Iterator[Diagnostic]:
     if options["value"] is not None:
         for name in ("exclude", *(["envelope"] if added else [])):
             if name in options:
-                message = f"`{name}` is about the JSON object, and `value` is written instead of it"
+                message = f"`{name}` is about the columns, and `value` is written instead of them"
                 yield Diagnostic("CONFLICT", message, options.at(name), "keep one of them")
         return
     if columns is None:

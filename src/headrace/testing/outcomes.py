@@ -18,6 +18,7 @@ from headrace.formats.carried import COLUMN
 from headrace.plan.stages import Plan
 from headrace.runtime import rows, session
 from headrace.runtime.schemas import SourceSchemas
+from headrace.runtime.sink_schemas import SinkSchemas
 from headrace.sources.kafka import KafkaSource
 from headrace.sources.reader import RAW, SourceReader
 
@@ -62,6 +63,7 @@ def _outcome(
     plan: Plan, by_source: Mapping[str, Sequence[Message | Value]], spark: SparkSession
 ) -> Outcome:
     child = session.adopt(spark)
+    plan = SinkSchemas(register=False).bound(plan, child)
     raw = {
         source.name: _raw(child, source, by_source.get(source.name, ())) for source in plan.sources
     }
