@@ -196,7 +196,8 @@ class Spec:
         by_name = {name: option for option in self.options for name in option.names}
         for key, entry in folded(self.options, fields).items():
             option = by_name.get(key)
-            outer = by_name.get(key.partition(".")[0])
+            head, _, inner = key.partition(".")
+            outer = by_name.get(head) if inner else None
             if option is None and outer is not None and outer.type is Type.MAPPING:
                 message = f"`{key}` is said by `{outer.name}`, too"
                 faults.append(Diagnostic("OPTION_TWICE", message, entry.key, "keep one of them"))

@@ -25,6 +25,15 @@ from headrace.shell.redaction import redacted, shown
         ("( password = '${secret:k}' )", "( password = '${secret:k}' )"),
         ("( password = 'x${secret:k}' )", "( password = '(hidden)' )"),
         ("( 'schema_registry.api_key' = \"k\" )", "( 'schema_registry.api_key' = '(hidden)' )"),
+        ("( 'schema_registry.username' = 'u' )", "( 'schema_registry.username' = '(hidden)' )"),
+        (
+            "( schema_registry = ( endpoint = 'http://a', api_secret = 'x' ) )",
+            "( schema_registry = ( endpoint = 'http://a', api_secret = '(hidden)' ) )",
+        ),
+        (
+            "( serde_config = ( schema_registry_password = 'x', schema_classpath = 'a.B' ) )",
+            "( serde_config = ( schema_registry_password = '(hidden)', schema_classpath = 'a.B' ) )",
+        ),
         ("SELECT 'hunter2' AS a -- password = 'b'", "SELECT 'hunter2' AS a -- password = 'b'"),
         ("SHOW SECRETS; SELECT 'CREATE SECRET'", "SHOW SECRETS; SELECT 'CREATE SECRET'"),
     ],

@@ -232,3 +232,48 @@ def test_an_unknown_name_gets_the_nearest_or_all_that_are_few(
     name: str, known: list[str], hint: str | None
 ) -> None:
     assert unknown("option", name, known, HERE).hint == hint
+
+
+NESTED = Option(
+    "registry",
+    Type.MAPPING,
+    "For tests.",
+    aliases=("schema_registry",),
+    fields=(
+        Option("endpoint", Type.TEXT, "Where.", aliases=("url",)),
+        Option("secret", Type.TEXT, "Who.", secret=True),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"registry": {"endpoint": "here", "secret": "x"}},
+        {"registry.endpoint": "here", "registry.secret": "x"},
+        {"schema_registry.url": "here", "registry": {"secret": "x"}},
+        {"registry": {"secret": "x"}, "registry.endpoint": "here"},
+    ],
+)
+def test_options_inside_of_an_option_may_have_dots(values: dict[str, Any]) -> None:
+    options, faults = read(NESTED, values)
+    assert faults == []
+    found = options["registry"]
+    assert (found["endpoint"], found["secret"]) == ("here", "x")
+    assert list(options.secrets) == [("registry", "x")]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"registry.endpoint": "a", "registry": {"endpoint": "b"}}, "OPTION_TWICE"),
+        ({"registry.endpoint": "a", "registry.url": "b"}, "OPTION_TWICE"),
+        ({"registry.endpoint": "a", "schema_registry": {"endpoint": "b"}}, "OPTION_TWICE"),
+        ({"registry.endpont": "a"}, "UNKNOWN_OPTION"),
+        ({"registri.endpoint": "a"}, "UNKNOWN_OPTION"),
+        ({"registry.": "a"}, "UNKNOWN_OPTION"),
+    ],
+)
+def test_names_with_dots_are_checked_as_others_are(values: dict[str, Any], said: str) -> None:
+    _, faults = read(NESTED, values)
+    assert [fault.code for fault in faults] == [said]

@@ -22,11 +22,18 @@ MARKS = (
     *("source.offset", "source.group_id", "source.group_id_prefix", "source.read_mode"),
     *("sink.commit_mode", "sink.key_field", "sink.timestamp_field", "event_rate", "message_count"),
     *("event_time_field", "watermark_field", "client_configs", "value.subject"),
+    *("json.debezium", "json.include_schema", "json.confluent_schema_registry"),
+    *("avro.confluent_schema_registry", "avro.raw_datums", "avro.into_unstructured_json"),
+    *("protobuf.confluent_schema_registry", "protobuf.message_name"),
 )
-_LOGINS = ("auth.", "sasl.", "ssl.", "security.", "schema_registry.")
-_SUBJECTS = ("value_subject", "value.subject", "key_subject")
-_NO_LOGIN = "is a login or a registry, which pipelines cannot have yet"
-_FORMATS = ("avro", "confluent_avro", "protobuf", "debezium_json")
+_LOGINS = ("auth.", "sasl.", "ssl.", "security.")
+_NO_LOGIN = "is a login, which pipelines cannot have yet"
+# The formats that a registry knows, by the word that says so.
+_REGISTERED = {
+    "json.confluent_schema_registry": "json_schema",
+    "avro.confluent_schema_registry": "confluent_avro",
+    "protobuf.confluent_schema_registry": "confluent_protobuf",
+}
 _FORMATS_WITH_KEYS = ("avro.", "protobuf.", "json.debezium", "json.confluent", "json.include")
 _FILES = ("filename.", "file_naming.", "rollover_", "rolling_policy.", "target_", "storage.")
 
@@ -103,15 +110,23 @@ class Table:
     def _logins(self) -> None:
         for prefix in _LOGINS:
             self.keys.lose(self.keys.left(prefix), _NO_LOGIN)
-        self.keys.lose(_SUBJECTS, _NO_LOGIN)
 
     def _format(self) -> None:
         form = self.keys.peek("format") or "json"
         if form in ("raw_string", "raw_bytes"):
             self.keys.set("format", "raw")
-        elif form in _FORMATS:
-            why = f"is {form}, which cannot be read yet; the records are taken for JSON"
-            self.keys.lose(("format",), why)
+        elif form == "debezium_json" or self._is_on("json.debezium"):
+            self.keys.set("format", "debezium")
+        elif self._is_on(f"{form}.confluent_schema_registry"):
+            self.keys.set("format", _REGISTERED[f"{form}.confluent_schema_registry"])
+        elif form == "avro":
+            self._plain_avro()
+        elif form == "protobuf":
+            what = "the schema of the Protobuf messages is not in the file"
+            hint = "add `schema_file` with the .proto file, or `schema_classpath`"
+            self.keys.report.to_add(what, self.keys.at("format"), hint)
+        self.keys.rename("protobuf.message_name", "message")
+        self.keys.rename("value.subject", "value_subject")
         for prefix in _FORMATS_WITH_KEYS:
             for name in self.keys.left(prefix):
                 if self.keys.take(name) != "false":
@@ -123,6 +138,22 @@ class Table:
             self.keys.report.lost(
                 "json.timestamp_format", self.keys.at("json.timestamp_format"), why, hint
             )
+
+    def _is_on(self, name: str) -> bool:
+        """Whether a flag is set, which is then understood."""
+        return name in self.keys and self.keys.flag(name, default=False)
+
+    def _plain_avro(self) -> None:
+        """Of a registry after all, single records, or files of their own in each message."""
+        if "schema_registry.endpoint" in self.keys or "schema_registry" in self.keys:
+            return
+        if self._is_on("avro.raw_datums"):
+            what = "the schema of the Avro messages is not in the file"
+            hint = "add `schema_file` with the .avsc file, or `avro_schema`"
+            self.keys.report.to_add(what, self.keys.at("format"), hint)
+        else:
+            why = "is avro with a schema in each message, which cannot be read here"
+            self.keys.report.lost("format", self.keys.at("format"), why)
 
     # Others
 

@@ -19,7 +19,6 @@ def source(connector: Connector) -> None:
     connection, growing = _connection(connector), _growing(connector)
     query, prefix = keys.take("query"), keys.take("topic.prefix") or ""
     tables = keys.listed("table.whitelist", "table.include.list")
-    connector.written_as_json()
     interval = duration(keys.take("poll.interval.ms"))
     if interval is not None:
         connector.values["trigger"] = interval

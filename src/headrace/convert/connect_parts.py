@@ -6,19 +6,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.convert import connect_transforms
+from headrace.convert import connect_converters, connect_transforms
 from headrace.convert.connect_transforms import Transforms
 from headrace.convert.draft import Part, Plain, Remark, Values, spelled
 from headrace.convert.report import Keys, Report
-from headrace.frontend.sql.tables import bare
 from headrace.model.kafka_properties import CONSUMER, PRODUCER, PRODUCER_OPTIONS
-from headrace.model.schema import Schema
 from headrace.sources.kafka_options import DATA, ENVELOPE, METADATA
 
 BOOTSTRAP = "${env:HEADRACE_BOOTSTRAP_SERVER:-localhost:9092}"
 NO_METADATA = f"* EXCEPT ({', '.join([DATA, ENVELOPE, *METADATA])})"
 _WORKERS = {"bootstrap_server": Remark(beside="the worker's")}
-_SCHEMA = 'add `schema:` with the columns, or convert again with --schema "id BIGINT, …"'
 _NEEDLESS = {
     "tasks.max": "is not needed: Spark's tasks follow partitions and cores",
     "config.action.reload": "is not needed: a pipeline is loaded when it is started",
@@ -68,7 +65,7 @@ class Connector:
     def from_kafka(self, topics: list[str], pattern: str | None) -> Transforms:
         """A Kafka source with all that a sink connector says about its records, and the steps."""
         transforms = connect_transforms.read(self.keys, from_kafka=True)
-        decoding, first = self._decoding()
+        decoding = connect_converters.reading(self.keys, self.schema, transforms.debezium)
         where: Values = {"topic_pattern": pattern}
         if pattern is None:
             where = {"topic": topics[0]} if len(topics) == 1 else {"topics": topics}
@@ -78,13 +75,13 @@ class Connector:
             **where,
             "consumer_group": f"connect-{self.name}",
             "auto_offset_reset": "earliest",
-            **decoding,
+            **decoding.values,
             **self._bad_records(),
             **self.overrides("consumer.override.", _CONSUMER_OPTIONS, CONSUMER),
         }
         if transforms.skip_tombstones:
             values["tombstones"] = "skip"
-        steps = [*first, *transforms.steps]
+        steps = [*decoding.steps, *transforms.steps]
         if transforms.need_metadata:
             values["include_metadata"] = True
             steps.append(("without_metadata", f"SELECT {NO_METADATA} FROM input"))
@@ -127,42 +124,13 @@ class Connector:
             return {"bad_data": "fail"}
         return {"bad_data": "dlq", "dlq_topic": topic} if topic else {"bad_data": "skip"}
 
-    def _decoding(self) -> tuple[dict[str, Plain], list[tuple[str, str]]]:
-        """Options for what the value converter reads, and a first step where one is needed."""
-        converter = (self.keys.take("value.converter") or "").rpartition(".")[2]
-        wrapped = self.keys.flag("value.converter.schemas.enable", default=True)
-        if converter == "ByteArrayConverter":
-            return {"format": "raw"}, []
-        if converter == "StringConverter":
-            return {"format": "raw"}, [("text", "SELECT CAST(value AS STRING) AS value FROM input")]
-        if converter != "JsonConverter":
-            wrapped = False
-            self._tell_converter(converter)
-        if self.schema is None:
-            what = "the columns of the JSON records are not in the file"
-            self.report.to_add(what, self.keys.span, _SCHEMA)
-            return {}, []
-        if not wrapped:
-            return {"schema": self.schema}, []
-        columns = Schema.parse(self.schema).columns
-        inside = ", ".join(f"{bare(each.name)}: {each.type}" for each in columns)
-        unwrap = "SELECT * EXCEPT (payload), payload.* FROM input"
-        return {"schema": f"payload STRUCT<{inside}>"}, [("payload", unwrap)]
-
-    def _tell_converter(self, converter: str) -> None:
-        if converter:
-            why = f"is {converter}, which cannot be read yet; the records are taken for JSON"
-            self.report.lost("value.converter", self.keys.at("value.converter"), why)
-            self.keys.lose(self.keys.left("value.converter."), "belongs to it")
-        else:
-            what = "the worker's value.converter is not in the file; taken for JSON without schemas"
-            self.report.to_add(what, self.keys.span, "look it up in the worker's configuration")
-
     # To Kafka
 
     def to_kafka(self, topics: Mapping[str, str], transforms: Transforms) -> None:
         """A Kafka sink for each source, by the topic of each, with the transforms between."""
         created = self._created_topic()
+        form = connect_converters.writing(self.keys)
+        form |= connect_converters.key_format(self.keys, form) if transforms.key else {}
         own = self.overrides(
             "producer.override.",
             {theirs: ours for ours, theirs in PRODUCER_OPTIONS.items()}
@@ -178,7 +146,8 @@ class Connector:
                 **({} if alone else {"from": rows}),
                 "bootstrap_server": BOOTSTRAP,
                 "topic": transforms.topic(topic),
-                **({"key": transforms.key} if transforms.key else {}),
+                **form,
+                **({"key": transforms.key_of("key_format" in form)} if transforms.key else {}),
                 **({"headers": transforms.headers} if transforms.headers else {}),
                 **({"create_topic": created} if created else {}),
                 **own,
@@ -202,18 +171,6 @@ class Connector:
                 created[theirs.replace(".", "_")] = int(number)
         config = self.keys.below("topic.creation.default.")
         return created | ({"config": config} if config else {})
-
-    def written_as_json(self) -> None:
-        """What a Kafka sink writes, beside what the value converter of a source would."""
-        converter = (self.keys.take("value.converter") or "").rpartition(".")[2]
-        place = self.keys.at("value.converter")
-        wrapped = self.keys.flag("value.converter.schemas.enable", default=True)
-        if converter == "JsonConverter" and wrapped:
-            why = "is on: records would be `schema` and `payload`; here they are the payload"
-            self.report.lost("value.converter.schemas.enable", place, why)
-        elif converter not in ("", "JsonConverter"):
-            self.report.lost("value.converter", place, f"is {converter}; records are JSON here")
-            self.keys.lose(self.keys.left("value.converter."), "belongs to it")
 
 
 def by_source(parts: list[Part], steps: list[Part], source: str) -> str:

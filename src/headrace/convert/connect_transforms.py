@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from headrace.convert.draft import Plain
 from headrace.convert.report import Keys
 from headrace.frontend.sql.tables import bare
 from headrace.model.schema import literal
@@ -40,7 +41,9 @@ class Transforms:
 
     steps: list[tuple[str, str]] = field(default_factory=list)  # a transform's name, and its SQL
     renames: list[tuple[str, str]] = field(default_factory=list)  # of topics: pattern, replacement
-    key: str | None = None
+    key: str | None = None  # a column, or a struct of several
+    # How changes of a database are read, where records are such.
+    debezium: dict[str, Plain] | None = None
     headers: dict[str, str] = field(default_factory=dict)
     skip_tombstones: bool = False
     need_metadata: bool = False
@@ -51,6 +54,11 @@ class Transforms:
             match = re.fullmatch(pattern, name)
             name = _expanded(match, replacement) if match else name
         return name
+
+    def key_of(self, typed: bool) -> str | None:
+        """SQL for the key as a sink takes it: by a schema of its own, or as text."""
+        plain = typed or self.key is None or not self.key.startswith("struct(")
+        return self.key if plain else f"to_json({self.key})"
 
 
 def read(keys: Keys, from_kafka: bool) -> Transforms:
@@ -191,7 +199,7 @@ class _Transform:
             self._lose("makes keys of records that are not written to Kafka again")
             return
         names = ", ".join(bare(each) for each in fields)
-        self.made.key = f"to_json(struct({names}))"
+        self.made.key = f"struct({names})"
 
     def _key(self, kind: str) -> None:
         named = self._take("field")
@@ -226,9 +234,27 @@ class _Transform:
         # What the predicate says of a record is dropped.
         self._select("*", condition if negated else f"NOT {condition}")
 
+    def _changes(self) -> None:
+        """Debezium's own: of each change the row afterwards, as `format: debezium` gives it."""
+        if not self.from_kafka or self.made.steps:
+            self._lose("is the first that is done with a record here, and is none of several")
+            return
+        deletes = self._take("delete.tombstone.handling.mode", "delete.handling.mode") or ""
+        self.made.skip_tombstones = deletes == "drop"
+        self.made.debezium = {}
+        self._take("drop.tombstones")
+        marked, added = deletes.startswith("rewrite"), self._listed("add.fields")
+        if marked:
+            self.made.debezium["deletes"] = "rows"
+        if marked or added:
+            self.made.debezium["change_columns"] = True
+            how = "names columns otherwise: here they are `_change_op` and the like"
+            place = self.keys.at(f"transforms.{self.name}.type")
+            self.keys.report.differs(f"transforms.{self.name}", place, how)
+
     def _nothing(self) -> None:
         place = self.keys.at(f"transforms.{self.name}.type")
-        why = "sets the name or version of a schema, and JSON has none"
+        why = "sets the name or version of a schema, which here has those of its sink"
         self.keys.report.needless(f"transforms.{self.name}", place, why)
         self.keys.below(f"transforms.{self.name}.")
 
@@ -245,6 +271,8 @@ _VALUES: dict[str, Callable[[_Transform], None]] = {
     "ValueToKey": _Transform._value_to_key,
     "InsertHeader": _Transform._header,
     "SetSchemaMetadata": _Transform._nothing,
+    "ExtractNewRecordState": _Transform._changes,
+    "UnwrapFromEnvelope": _Transform._changes,
 }
 
 

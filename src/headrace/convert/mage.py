@@ -14,12 +14,14 @@ from pathlib import PurePath
 from headrace.convert.draft import Draft, Part, Plain, Remark, plain_values, source_options
 from headrace.convert.report import Keys, Reading, Report
 from headrace.errors import DefinitionError
+from headrace.formats.options import METHODS
 from headrace.spans import Field, Node
 
 _LOGINS = ("security_protocol", "ssl_config", "sasl_config")
 _NO_LOGIN = "is a login, which pipelines cannot have yet"
 _SCHEMA = 'add `schema:` with the columns, or convert again with --schema "id BIGINT, …"'
 _BUFFER = "has no equal: a file is written with each batch"
+_REGISTRY = {"url": "endpoint", "username": "api_key", "password": "api_secret"}
 _STORES = {"amazon_s3": "s3a", "google_cloud_storage": "gs"}
 
 
@@ -120,7 +122,7 @@ def _source(document: Document, schema: str | None, report: Report) -> Part:
 def _kafka_source(keys: Keys, document: Document, schema: str | None) -> Part:
     keys.lose(_LOGINS, _NO_LOGIN)
     serde = keys.nested("serde_config")
-    form = _format(serde)
+    form = _format(serde) if serde is not None else {}
     known = {name for option in source_options("kafka") for name in option.names}
     fields = {key: each for key, each in _fields(document).items() if key in known}
     values = plain_values(source_options("kafka"), fields)
@@ -129,32 +131,42 @@ def _kafka_source(keys: Keys, document: Document, schema: str | None) -> Part:
     values.pop("serde_config", None)
     if values.get("topics") is not None:
         values.pop("topic", None)
-    return _read_as(form, {"connector_type": "kafka", **values}, schema, keys)
+    return _read_as({"connector_type": "kafka", **values, **form}, schema, keys)
 
 
-def _format(serde: Keys | None) -> str:
-    """What a value is; a method that cannot be read is told of."""
-    if serde is None:
-        return "json"
+def _format(serde: Keys) -> dict[str, Plain]:
+    """What a value is, by the names of ours."""
     method = serde.take("serde_config.serialization_method") or "JSON"
-    if method == "RAW_VALUE":
-        serde.lose_rest("belongs to another method")
-        return "raw"
-    if method != "JSON":
-        why = f"is {method}, which cannot be read yet"
+    classpath = serde.take("serde_config.schema_classpath")
+    registry = {
+        ours: serde.take(f"serde_config.schema_registry_{theirs}")
+        for theirs, ours in (
+            ("url", "endpoint"),
+            ("username", "api_key"),
+            ("password", "api_secret"),
+        )
+    }
+    serde.lose_rest()
+    if method not in METHODS:
+        why = f"is {method}, which cannot be read here"
         serde.report.lost("serde_config.serialization_method", serde.span, why)
-        serde.lose_rest("belongs to it")
-    return "json"
+        return {}
+    values: dict[str, Plain] = {} if method == "JSON" else {"format": METHODS[method]}
+    if classpath is not None and method == "PROTOBUF":
+        values["schema_classpath"] = classpath
+    if method == "AVRO":
+        values["schema_registry"] = {key: each for key, each in registry.items() if each}
+    return values
 
 
-def _read_as(form: str, values: dict[str, Plain], schema: str | None, keys: Keys) -> Part:
-    if form == "raw":
-        return Part("source", {**values, "format": "raw"})
-    if schema is None:
+def _read_as(values: dict[str, Plain], schema: str | None, keys: Keys) -> Part:
+    form = values.get("format", "json")
+    if schema is not None and form != "raw":
+        return Part("source", {**values, "schema": schema})
+    if form == "json":
         what = "the columns of the JSON records are not in the file"
         keys.report.to_add(what, keys.span, _SCHEMA)
-        return Part("source", values)
-    return Part("source", {**values, "schema": schema})
+    return Part("source", values)
 
 
 def _guessed(exporter: Document | None, schema: str | None) -> Part:
