@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.runtime.preview import Preview
+    from headrace.runtime.schemas import SourceSchema
+    from headrace.runtime.sink_schemas import Verdict
     from headrace.runtime.standing import Standing, StoredPositions
     from headrace.runtime.tuning import Tuning
 
@@ -151,6 +153,39 @@ class Definition:
         pipeline = self.pipeline
         session = settings(pipeline, master)
         return Tuning(measure(pipeline, self._planned, session, self.state, Clusters(), sample))
+
+    def source_schemas(self, on_event: Listener | None = None) -> list[SourceSchema]:
+        """What registries know of the messages of its sources, and the columns that come of it.
+
+        Nothing of it is kept. `on_event` gets warnings.
+        """
+        from headrace.runtime.schemas import SourceSchemas, source_schemas
+
+        known = SourceSchemas(self.state, on_event or (lambda _event: None), keep=False)
+        planned = self._planned
+        return source_schemas(known.bound(planned)) if planned is not None else []
+
+    @property
+    def writes_by_registries(self) -> bool:
+        """Whether one of its sinks writes by schemas of a registry."""
+        from headrace.runtime.sink_schemas import by_registries
+
+        planned = self._planned
+        return planned is not None and by_registries(planned)
+
+    def sink_schemas(
+        self, spark: SparkSession | None = None, master: str | None = None, debug: bool = False
+    ) -> list[Verdict]:
+        """Whether registries would take the schemas of its sinks; they are asked, and nothing is
+        registered. Spark is asked for the types of rows, if there is such a sink.
+        """
+        from headrace.runtime.sink_schemas import SinkSchemas
+
+        if not self.writes_by_registries:
+            return []
+        plan = self._known()
+        with self._looking(spark, master, debug) as session:
+            return SinkSchemas().verdicts(plan, session)
 
     def code(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ from headrace.errors import EXIT_DEFINITION, DefinitionError, HeadraceError
 from headrace.spans import Diagnostic, Severity, Span
 
 if TYPE_CHECKING:
-    from headrace.api import Run
+    from headrace.api import Definition, Run
 
 MasterOption = Annotated[
     str | None,
@@ -58,13 +58,16 @@ def check(
         bool,
         typer.Option(
             "--online",
-            help="Ask the brokers too: topics that are missing, and what `headrace tune` finds.",
+            help="Ask the brokers and registries too: topics that are missing, what `headrace "
+            "tune` finds, and whether a registry would accept the schemas of sinks.",
         ),
     ] = False,
 ) -> None:
     """Report every fault of pipeline files, without starting anything."""
     checked = [_check(path, online) for path in _expand(files)]
     for each in checked:
+        for sentence in each.told:
+            output.note(f"{each.path}: {sentence}")
         if not each.faults and each.unanswered is None:
             output.note(f"{each.path}: ok")
     found = [fault for each in checked for fault in each.faults]
@@ -78,29 +81,54 @@ def check(
 
 @dataclass(frozen=True)
 class _Checked:
-    """What was found in a file, and why the brokers could not be asked about it, if so."""
+    """What was found in a file, what registries have `told`, and what was refused or not answered
+    by them or by the brokers.
+    """
 
     path: Path
     faults: list[Diagnostic]
     unanswered: HeadraceError | None = None
+    told: list[str] = field(default_factory=list)
 
 
 def _check(path: Path, online: bool) -> _Checked:
     faults = _faults(path)
     if not online or _has_errors(faults):
         return _Checked(path, faults)
+    checked = _Checked(path, faults)
     try:
-        return _Checked(path, [*faults, *_findings(path)])
+        for definition in _each_pipeline(path):
+            checked.faults.extend(definition.tune().diagnostics)
+            if not _has_errors(checked.faults):
+                _ask_registries(definition, checked.told)
     except HeadraceError as error:
-        return _Checked(path, faults, error)
+        return replace(checked, unanswered=error)
+    return checked
 
 
-def _findings(path: Path) -> list[Diagnostic]:
-    """What the brokers add, for each pipeline of a file."""
+def _each_pipeline(path: Path) -> Iterator[Definition]:
     names = find_definition(path).pipelines
     if len(names) <= 1:
-        return find_definition(path).tune().diagnostics if names else []
-    return [each for name in names for each in find_definition(path, name).tune().diagnostics]
+        yield from [find_definition(path)] if names else []
+    else:
+        yield from (find_definition(path, name) for name in names)
+
+
+def _ask_registries(definition: Definition, told: list[str]) -> None:
+    """Adds what they say to `told`; raises the first refusal after all have been asked."""
+    from headrace.cli.main import debugging
+
+    told += map(str, definition.source_schemas())
+    if not definition.writes_by_registries:
+        return
+    output.note("starting Spark, which knows the types of rows …")
+    verdicts = definition.sink_schemas(debug=debugging())
+    for verdict in verdicts:
+        told.append(f"sink `{verdict.sink}`: {verdict}")
+        told += [f"  {each}" for each in verdict.differences]
+    for verdict in verdicts:
+        if verdict.refusal is not None:
+            raise verdict.refusal
 
 
 def _has_errors(faults: list[Diagnostic]) -> bool:

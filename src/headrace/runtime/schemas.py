@@ -33,6 +33,7 @@ from headrace.formats.format import Format
 from headrace.formats.kinds import FORMATS
 from headrace.formats.known import NOT_KNOWN, Known
 from headrace.formats.options import Part, Wanted
+from headrace.model.schema import Schema
 from headrace.plan.stages import Decode, Plan, Read, SetAside, Stage
 from headrace.runtime import failures
 from headrace.runtime.evolving import evolved, schema_words
@@ -40,6 +41,7 @@ from headrace.runtime.failpoints import reach
 from headrace.runtime.progress import Listener, Warned
 from headrace.runtime.state import PipelineState
 from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import decoded_as
 
 T = TypeVar("T")
 
@@ -321,6 +323,32 @@ class SourceSchemas:
 
     def _warn(self, text: str) -> None:
         self._tell(Warned(text))
+
+
+@dataclass(frozen=True)
+class SourceSchema:
+    """The columns of a source's keys or values, and the schema that they come from, if any."""
+
+    source: str
+    part: Part
+    columns: Schema
+    newest: StoredSchema | None
+
+    def __str__(self) -> str:
+        origin = schema_words(self.newest) if self.newest is not None else "its definition"
+        return (
+            f"the {self.part}s of `{self.source}` are read by {origin}: {decoded_as(self.columns)}"
+        )
+
+
+def source_schemas(plan: Plan) -> list[SourceSchema]:
+    """Of all Kafka sources in a plan that is `bound`."""
+    return [
+        SourceSchema(source.name, part, known.columns, known.newest)
+        for source in plan.sources
+        if isinstance(source, KafkaSource)
+        for part, known in source.schemas.items()
+    ]
 
 
 def _listed(store: SchemaStore) -> list[str]:

@@ -85,19 +85,15 @@ class Proposal:
 class Verdict:
     """What a registry says of the schema of a sink; `reasons` are why it would not take it.
 
-    `known` is the version that has this schema already. `differences` are those to the newest.
+    `version` is the one that has this schema already, `differences` are those to the newest.
     """
 
     sink: str
     part: Part
-    schema: StoredSchema
-    known: int | None
-    reasons: tuple[str, ...]
-    differences: tuple[Difference, ...]
-
-    @property
-    def subject(self) -> str:
-        return self.schema.subject or ""
+    subject: str
+    version: int | None
+    reasons: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
     @property
     def refusal(self) -> IncompatibleSchema | None:
@@ -105,6 +101,19 @@ class Verdict:
             return None
         lines = "".join(f"\n  {each}" for each in self.differences)
         return IncompatibleSchema(self.subject, "; ".join(self.reasons) + lines)
+
+    def __str__(self) -> str:
+        if self.version is not None:
+            return f"{self.subject} has this schema already, as version {self.version}"
+        if self.reasons:
+            return f"{self.subject} would not accept it: {'; '.join(self.reasons)}"
+        return f"{self.subject} would accept it"
+
+
+def by_registries(plan: Plan) -> bool:
+    """Whether a sink of a plan writes by schemas of a registry."""
+    sinks = (sink for sink in plan.sinks if isinstance(sink, KafkaSink))
+    return any(wanted.registered for sink in sinks for wanted in sink.typed.values())
 
 
 class SinkSchemas:
@@ -134,8 +143,8 @@ class SinkSchemas:
         return replace(plan, queries=tuple(queries))
 
     def verdicts(self, plan: Plan, spark: SparkSession) -> list[Verdict]:
-        """What the registries would say to new schemas; they are asked, and nothing is changed."""
-        return [self._verdict(each) for each in self._fitting(plan, spark) if each.new]
+        """What the registries say to schemas of sinks; they are asked, and nothing is changed."""
+        return [self._verdict(each) for each in self._fitting(plan, spark) if each.schema]
 
     def _fitting(self, plan: Plan, spark: SparkSession) -> list[Proposal]:
         """All that is proposed; that one of them does not fit is found before any is registered."""
@@ -185,15 +194,17 @@ class SinkSchemas:
         return self._registered[place]
 
     def _verdict(self, proposal: Proposal) -> Verdict:
-        schema = proposal.schema
+        schema, sink, part = proposal.schema, proposal.sink.name, proposal.part
         assert schema is not None
         assert schema.subject is not None
+        if not proposal.new:
+            return Verdict(sink, part, schema.subject, schema.version)
         store = self._store(proposal.wanted)
         reasons = store.accepts(schema.subject, schema.type, schema.text, schema.references)
         newest = store.newest(schema.subject)
         news = _differences(newest, schema)
         known = newest.version if newest is not None and not reasons and not news else None
-        return Verdict(proposal.sink.name, proposal.part, schema, known, tuple(reasons), news)
+        return Verdict(sink, part, schema.subject, known, tuple(reasons), news)
 
     def _store(self, wanted: Wanted) -> SchemaStore:
         assert wanted.registry is not None  # its absence has been refused
