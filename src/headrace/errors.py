@@ -236,14 +236,20 @@ class ConstraintViolated(DataError):
 
 
 class NothingToInfer(DataError):
-    """A sample of a topic has no record whose columns could be told."""
+    """A sample of a topic has no record whose columns could be told.
 
-    def __init__(self, topic: str, records: int) -> None:
+    `framed` says that records begin as those do that name a schema.
+    """
+
+    def __init__(self, topic: str, records: int, framed: bool = False) -> None:
         what = f"its newest {records} record(s)" if records else "it, as it is empty"
+        look = f"look at it with `headrace consume {topic} --last 5`"
         super().__init__(
             f"there is no JSON object in {topic} to take columns from: none among {what}",
-            hint=f"look at it with `headrace consume {topic} --last 5`; bytes need no columns: "
-            "`format: raw`",
+            hint=f"they begin as records with the id of a schema do: name the registry that has it "
+            f"with --registry; {look}"
+            if framed
+            else f"{look}; bytes need no columns: `format: raw`",
         )
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
+
+from headrace.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from headrace.admin.stores import RegistryAddress
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_REGISTRY = "http://localhost:8081"
@@ -31,6 +37,23 @@ RegistryOption = Annotated[
         f"--registry`, else {DEFAULT_REGISTRY}.",
     ),
 ]
+
+
+def registry_address(url: str, user: str | None, password: str | None) -> RegistryAddress:
+    """A registry by what `--registry` says: an address, or `glue://REGION/REGISTRY`.
+
+    AWS takes the login from its own environment; a region that is empty, too.
+    """
+    from headrace.admin.stores import RegistryAddress
+
+    parts = urlsplit(url)
+    if parts.scheme != "glue":
+        return RegistryAddress("confluent", url, user, password)
+    if user is not None:
+        raise DefinitionError("--user is not for AWS Glue", hint="log in as AWS has it")
+    return RegistryAddress(
+        "glue", None, None, None, parts.netloc or None, parts.path.strip("/") or None
+    )
 
 
 def bootstrap(option: str | None) -> str:

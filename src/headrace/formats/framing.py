@@ -170,6 +170,15 @@ def header(framing: Framing, id: str) -> bytes:
     return MAGIC[framing] + PLAIN + uuid.UUID(id).bytes
 
 
+def id_in(message: bytes, framing: Framing) -> str | None:
+    """The id that a message names; None if it has no such frame."""
+    if len(message) < SIZES[framing] or message[:1] != MAGIC[framing]:
+        return None
+    if framing is Framing.CONFLUENT:
+        return str(int.from_bytes(message[1:5], "big"))
+    return str(uuid.UUID(bytes=message[2:18])) if message[1:2] in (PLAIN, ZLIB) else None
+
+
 @dataclass(frozen=True)
 class Frame:
     """What messages get that are written with a schema."""

@@ -144,10 +144,11 @@ def _joined_objects(one: Object, other: Object) -> Object:
 def _columns(shape: Object, between: str) -> Iterator[str]:
     for name, each in shape.fields:
         if name:  # a field without a name can be no column
-            yield f"{_name(name)}{between}{_ddl(each)}"
+            yield f"{named(name)}{between}{_ddl(each)}"
 
 
-def _name(name: str) -> str:
+def named(name: str) -> str:
+    """A name as it stands in a list of columns, with quotes where it needs them."""
     plain = _BARE.fullmatch(name) and name.upper() not in Spark.Tokenizer.KEYWORDS
     return name if plain else quote(name)
 

@@ -69,7 +69,7 @@ class Session:
         controls = Controls(project, self.catalog, master, debug, tell)
         self._changes = Changes(project, self.catalog, self._texts, self._checker, controls)
         self._looking = Looking(project, self._checker, self._spark, self.settings, master)
-        self._showing = Showing(project, self.catalog)
+        self._showing = Showing(project, self.catalog, self._checker)
         self._controls = controls
 
     def run(self, text: str, file: str = "sql") -> Iterator[Result]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.catalog import Catalog, Secret
+from headrace.errors import OutsideError
 from headrace.frontend.sql.definitions import Named
 from headrace.frontend.sql.statements import (
     Broken,
@@ -21,13 +22,14 @@ from headrace.frontend.sql.statements import (
 from headrace.model.query import Query
 from headrace.project import Project
 from headrace.runtime.state import PipelineState
-from headrace.shell import system
+from headrace.shell import registered, system
+from headrace.shell.checking import Checker, everything_of
 from headrace.shell.kept import Kept
 from headrace.shell.processes import log_of
 from headrace.shell.redaction import redacted, shown
 from headrace.shell.result import Result
 from headrace.shell.system_tables import TABLES
-from headrace.spans import Node, Span
+from headrace.spans import Node, Severity, Span
 from headrace.spec import HIDDEN
 
 # Each is a SELECT, and shows what can be told at once; the system tables have more.
@@ -58,9 +60,10 @@ def select(sql: str, project: Project) -> Result:
 
 
 class Showing:
-    def __init__(self, project: Project, catalog: Catalog) -> None:
+    def __init__(self, project: Project, catalog: Catalog, checker: Checker) -> None:
         self._project = project
         self._catalog = catalog
+        self._checker = checker
 
     def show(self, statement: Show, kept: Kept) -> Result:
         if statement.name is None:
@@ -102,7 +105,7 @@ class Showing:
 
     def _table(self, made: CreateTable, kept: Kept) -> Result:
         if made.columns is None:
-            return _named_columns(made.name.text, kept)
+            return self._registered(made, kept) or _named_columns(made.name.text, kept)
         rows = tuple(
             (
                 column.name.text,
@@ -115,6 +118,20 @@ class Showing:
         late = made.watermark
         note = f"watermark: {late.delay_ms} ms behind `{late.column}`" if late else None
         return Result(_COLUMNS, rows, note=note)
+
+    def _registered(self, made: CreateTable, kept: Kept) -> Result | None:
+        """The columns that a schema registry knows; None where it is not asked."""
+        definition = self._checker.definition(everything_of(made.name), kept)
+        if any(fault.severity is Severity.ERROR for fault in definition.check()):
+            return None  # it is a sink, or what it lacks is told where it is read
+        try:
+            found = registered.columns(definition)
+        except OutsideError as error:
+            return Result(_COLUMNS, (), note="only the registry knows them", warnings=(str(error),))
+        if found is None:
+            return None
+        rows = tuple((each.name, each.type, each.nullable, None) for each in found.columns)
+        return Result(_COLUMNS, rows, note=f"by {found.origin}")
 
     def _pipeline(self, made: CreatePipeline, kept: Kept) -> Iterator[tuple[str, Any]]:
         name = made.name.text
