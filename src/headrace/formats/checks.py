@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from headrace.formats.kinds import FORMATS
 from headrace.formats.options import METHODS, REGISTERED, Part, Wanted
-from headrace.spans import Diagnostic
+from headrace.spans import Diagnostic, Span
 from headrace.spec import Options
 
 
@@ -18,13 +18,37 @@ def faults(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
     name = "format" if wanted.part is Part.VALUE else "key_format"
     if wanted.part is Part.VALUE:
         yield from _said_twice(options)
-    if wanted.format in REGISTERED and wanted.registry is None:
+        yield from _registry_faults(options["schema_registry"], options.at("schema_registry"))
+    if wanted.format.startswith("confluent_") and _is_glue(wanted):
+        message = f"`{name}: {wanted.format}` is not how AWS Glue has it"
+        yield Diagnostic("CONFLICT", message, options.at(name), f"write `{wanted.language}`")
+    # One that is wrong, or misspelt, has been reported.
+    said = "schema_registry" in {*options.values, *options.meant}
+    if wanted.format in REGISTERED and wanted.registry is None and not said:
         message = f"`{name}: {wanted.format}` needs a `schema_registry`"
         hint = "add `schema_registry: {endpoint: 'http://localhost:8081'}`"
         yield Diagnostic("MISSING_OPTION", message, options.at(name), hint)
     if wanted.language in FORMATS:
         for sentence in FORMATS[wanted.language].faults(wanted):
             yield Diagnostic("BAD_SCHEMA", sentence, options.at(name))
+
+
+def _is_glue(wanted: Wanted) -> bool:
+    return wanted.registry is not None and wanted.registry.kind == "glue"
+
+
+def _registry_faults(registry: Options | None, place: Span) -> Iterator[Diagnostic]:
+    if registry is None or registry["type"] == "glue":
+        return
+    if registry["endpoint"] is None:
+        hint = "add `endpoint: 'http://localhost:8081'`; for AWS Glue `type: glue`"
+        yield Diagnostic("MISSING_OPTION", "`schema_registry` has no `endpoint`", place, hint)
+    for name in ("region", "registry_name", "compression"):
+        if name in registry:
+            message = f"`{name}` is for AWS Glue, and this is another registry"
+            yield Diagnostic(
+                "CONFLICT", message, registry.at(name), "add `type: glue`, or leave it out"
+            )
 
 
 def _said_twice(options: Options) -> Iterator[Diagnostic]:

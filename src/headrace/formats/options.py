@@ -6,6 +6,7 @@ its options, or as the `serde_config` of other tools. The checks of them are in 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from headrace.admin.stores import RegistryAddress
 from headrace.model.evolution import Evolution
 from headrace.model.schema import Schema, schema_fault
+from headrace.spans import short
 from headrace.spec import Option, Options, Type
 
 # What a value can be; with `schema_registry`, avro and protobuf are framed as their registry has
@@ -58,11 +60,34 @@ class Compression(StrEnum):
     ZLIB = "zlib"
 
 
+def address_fault(endpoint: str) -> str | None:
+    for each in endpoint.split(","):
+        if re.match(r"https?://[^/\s]", each.strip()) is None:
+            shown = short(each.rpartition("@")[2].strip())
+            return f"must begin with http:// or https:// and a host, and is `{shown}`"
+    return None
+
+
+def _registry_fault(registry: Options) -> str | None:
+    """What its options say about each other."""
+    if registry["type"] == "glue":
+        return None
+    if registry["endpoint"] is None and not {"endpoint", "type"} & registry.meant:
+        return "needs an address, for example `endpoint: http://localhost:8081`"
+    for name in ("region", "registry_name", "compression"):
+        if name in registry:
+            return f"has a `{name}`, which is for AWS Glue: add `type: glue`, or remove it"
+    if registry["api_secret"] is not None and registry["api_key"] is None:
+        return "has an `api_secret` and no `api_key`, which is the user"
+    return None
+
+
 REGISTRY = Option(
     "schema_registry",
     Type.MAPPING,
     "The schema registry that knows the schemas of these messages.",
     example="{endpoint: 'http://localhost:8081'}",
+    validate=_registry_fault,
     fields=(
         Option(
             "type",
@@ -77,6 +102,7 @@ REGISTRY = Option(
             "Its address, or several with commas between them. Needed, except for AWS Glue.",
             aliases=("url",),
             example="http://localhost:8081",
+            validate=address_fault,
         ),
         Option(
             "api_key",
@@ -125,7 +151,13 @@ SERDE = Option(
             example="RAW_VALUE",
         ),
         Option("schema_classpath", Type.TEXT, "The class of a Protobuf message."),
-        Option("schema_registry_url", Type.TEXT, "The address of a schema registry."),
+        Option(
+            "schema_registry_url",
+            Type.TEXT,
+            "The address of a schema registry.",
+            example="http://localhost:8081",
+            validate=address_fault,
+        ),
         Option("schema_registry_username", Type.TEXT, "The user of a schema registry."),
         Option(
             "schema_registry_password",
@@ -429,10 +461,15 @@ def _compression(options: Options) -> Compression | None:
 def subjects(
     named: str | None, topics: tuple[str, ...], part: Part, registry: RegistryAddress | None
 ) -> tuple[str, ...]:
-    """The subjects of messages: the one that is named, or one for each topic by its name."""
+    """The subjects of messages: the one that is named, or one for each topic by its name.
+
+    AWS's own clients name the schema of a key like that of the value, which can be meant only where
+    one of them is none.
+    """
     if named:
         return (named,)
-    suffix = "" if registry is not None and registry.kind == "glue" else f"-{part}"
+    glue = registry is not None and registry.kind == "glue"
+    suffix = "" if glue and part is Part.VALUE else f"-{part}"
     return tuple(f"{topic}{suffix}" for topic in topics)
 
 
