@@ -40,9 +40,12 @@ def _is_glue(wanted: Wanted) -> bool:
 def _registry_faults(registry: Options | None, place: Span) -> Iterator[Diagnostic]:
     if registry is None or registry["type"] == "glue":
         return
-    if registry["endpoint"] is None:
+    if registry["endpoint"] is None and "endpoint" not in registry:
         hint = "add `endpoint: 'http://localhost:8081'`; for AWS Glue `type: glue`"
         yield Diagnostic("MISSING_OPTION", "`schema_registry` has no `endpoint`", place, hint)
+    if registry["api_secret"] is not None and registry["api_key"] is None:
+        message = "`schema_registry` has an `api_secret` and no `api_key`"
+        yield Diagnostic("MISSING_OPTION", message, place, "name the user with `api_key`")
     for name in ("region", "registry_name", "compression"):
         if name in registry:
             message = f"`{name}` is for AWS Glue, and this is another registry"

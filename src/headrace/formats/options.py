@@ -68,26 +68,11 @@ def address_fault(endpoint: str) -> str | None:
     return None
 
 
-def _registry_fault(registry: Options) -> str | None:
-    """What its options say about each other."""
-    if registry["type"] == "glue":
-        return None
-    if registry["endpoint"] is None and not {"endpoint", "type"} & registry.meant:
-        return "needs an address, for example `endpoint: http://localhost:8081`"
-    for name in ("region", "registry_name", "compression"):
-        if name in registry:
-            return f"has a `{name}`, which is for AWS Glue: add `type: glue`, or remove it"
-    if registry["api_secret"] is not None and registry["api_key"] is None:
-        return "has an `api_secret` and no `api_key`, which is the user"
-    return None
-
-
 REGISTRY = Option(
     "schema_registry",
     Type.MAPPING,
     "The schema registry that knows the schemas of these messages.",
     example="{endpoint: 'http://localhost:8081'}",
-    validate=_registry_fault,
     fields=(
         Option(
             "type",
