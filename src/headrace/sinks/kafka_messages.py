@@ -80,20 +80,20 @@ class Messages:
             return as_bytes(self.options["value"])
         return self.encoding.of_fields(self.body)
 
-    def key_if(self, condition: str) -> str:
-        """The key where a condition holds, else NULL.
+    @property
+    def unwritten(self) -> dict[str, str]:
+        """Key and value before they are bytes; the value is a struct of its fields."""
+        value = self.options["value"] or f"struct({listed(self.body)})"
+        return {"key": self.options["key"] or NO_BYTES, "value": value}
 
-        The condition stands inside, as Spark calls a function that is not its own for every row.
-        """
-        key = self.options["key"]
-        return self.key_encoding.of_value(f"IF({condition}, {key}, NULL)") if key else NO_BYTES
-
-    def value_if(self, condition: str) -> str:
-        """The same for the value."""
-        value = self.options["value"]
-        if value:
-            return as_bytes(f"IF({condition}, {value}, NULL)")
-        return self.encoding.of_value(f"IF({condition}, struct({listed(self.body)}), NULL)")
+    def written(self, unwritten: dict[str, str]) -> dict[str, str]:
+        """Their bytes, given SQL for what is `unwritten`."""
+        by = TextEncoding() if self.options["value"] else self.encoding
+        key = self.key_encoding.of_value(unwritten["key"])
+        return {
+            "key": key if self.options["key"] else NO_BYTES,
+            "value": by.of_value(unwritten["value"]),
+        }
 
     @property
     def missing(self) -> list[tuple[str, str]]:

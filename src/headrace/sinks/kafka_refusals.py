@@ -25,7 +25,8 @@ TOO_LARGE = "MessageSizeTooLarge"
 # What a query that must stop at a row fails with; the rest of the text is JSON.
 ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _FOUND = "__refusal"
-_SIZES = _KEY_BYTES, _VALUE_BYTES = "__key_bytes", "__value_bytes"
+_ASKED = "__asked"
+_SIZES = {"key": "__key_bytes", "value": "__value_bytes"}
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,14 @@ def measured(
     if bound is not None:
         conditions.append(f"{bound} > {_limit(messages, limits)}")
     asked = " AND ".join(conditions) or "true"
-    encoded = {_KEY_BYTES: messages.key_if(asked), _VALUE_BYTES: messages.value_if(asked)}
-    sizes = {name: f"coalesce(octet_length({sql}), 0)" for name, sql in encoded.items()}
-    return rows.selectExpr(
-        "*", *(f"IF({asked}, {size}, NULL) AS {name}" for name, size in sizes.items())
+    # What is not asked is NULL before it is encoded: Spark calls functions that are not its own for
+    # every row, whatever condition stands around them.
+    chosen = [f"IF({asked}, {sql}, NULL) AS __{n}" for n, sql in messages.unwritten.items()]
+    written = messages.written({name: f"__{name}" for name in messages.unwritten})
+    sizes = {name: f"coalesce(octet_length({sql}), 0)" for name, sql in written.items()}
+    return rows.selectExpr("*", *chosen, f"{asked} AS {_ASKED}").selectExpr(
+        *(quote(name) for name in rows.columns),
+        *(f"IF({_ASKED}, {size}, NULL) AS {_SIZES[name]}" for name, size in sizes.items()),
     )
 
 
@@ -113,7 +118,7 @@ def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool
         rows.select(f"{COLUMN}.*").columns,
         {name: f"{_FOUND}.{name}" for name in ("error", "message")},
     )
-    own = [quote(name) for name in rows.columns if name not in (COLUMN, *_SIZES)]
+    own = [quote(name) for name in rows.columns if name not in (COLUMN, *_SIZES.values())]
     return judged.selectExpr(*own, f"IF({_FOUND} IS NULL, {COLUMN}, {marked}) AS {COLUMN}")
 
 
@@ -188,9 +193,9 @@ def _missing(messages: Messages) -> Iterator[Refusal]:
 
 def _size(messages: Messages, limits: Limits) -> Refusal:
     limit = _limit(messages, limits)
-    size = kafka_sizes.counted(_KEY_BYTES, _VALUE_BYTES, messages.headers)
+    size = kafka_sizes.counted(_SIZES["key"], _SIZES["value"], messages.headers)
     words = f"concat('key, value and headers have ', {size}, ' bytes, and ', {limit}, ' fit')"
-    return Refusal(TOO_LARGE, f"{_VALUE_BYTES} IS NOT NULL AND {size} > {limit}", words)
+    return Refusal(TOO_LARGE, f"{_SIZES['value']} IS NOT NULL AND {size} > {limit}", words)
 
 
 def _limit(messages: Messages, limits: Limits) -> str:
