@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from headrace.admin.stored_schemas import SchemaStore
 from headrace.errors import DefinitionError
@@ -38,6 +39,17 @@ class RegistryAddress:
 def without_login(endpoint: str) -> str:
     """An address as it may be shown: what stands before an @ in it is a login."""
     return re.sub(r"//[^/]*@", "//", endpoint)
+
+
+def endpoint_fault(endpoint: str) -> str | None:
+    """What is wrong with an address, without a word of what may be a password in it."""
+    for each in endpoint.split(","):
+        found = urlsplit(each.strip())
+        if found.scheme not in ("http", "https") or not found.hostname:
+            return "is not an address that begins with http:// or https://"
+        if "@" in found.netloc:
+            return "must not hold a user or a password, which are options of their own"
+    return None
 
 
 class Stores:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from headrace.admin.stored_schemas import SchemaStore, StoredSchema
 from headrace.admin.stores import Stores
 from headrace.errors import (
+    DefinitionError,
     HeadraceError,
     IncompatibleChange,
     NewSchema,
@@ -249,7 +250,9 @@ class SourceSchemas:
         if not isinstance(source, KafkaSource) or not source.registered:
             return stage
         known = {part: self._known[source.name, part] for part in source.registered}
-        return replace(stage, source=source.knowing(known))
+        bound = source.knowing(known)
+        _refuse_clash(bound)
+        return replace(stage, source=bound)
 
     def _begin(self, plan: Plan, messages: Messages) -> None:
         kept = self._kept(messages)
@@ -349,6 +352,18 @@ def source_schemas(plan: Plan) -> list[SourceSchema]:
         if isinstance(source, KafkaSource)
         for part, known in source.schemas.items()
     ]
+
+
+def _refuse_clash(source: KafkaSource) -> None:
+    """A field of the value that is called as the column of the key; only now its name is known."""
+    key = source.key_wanted
+    names = {name.lower() for name in source.reading.schema.names}
+    if key is not None and key.column.lower() in names:
+        raise DefinitionError(
+            f"source `{source.name}`: the value has a field `{key.column}`, as the column of the "
+            "key is called",
+            hint="give the key another name with `key_column`",
+        )
 
 
 def _listed(store: SchemaStore) -> list[str]:
