@@ -54,9 +54,10 @@ class Format(Protocol):
         """
         ...
 
-    def made(self, name: str, rows: Schema) -> str:
+    def made(self, name: str, rows: Schema, newest: StoredSchema | None = None) -> str:
         """A schema, as text, for rows with these columns; `name` is what a record is called, with
         its namespace before it. Messages that are one value have `encoding.one_value(rows)`.
+        What the subject's `newest` schema has numbered or named stays so; it may itself be the one.
         Raises ValueError for a type that the format has not.
         """
         ...

@@ -23,7 +23,7 @@ class Unregistered:
     def given(self, wanted: Wanted) -> tuple[str, tuple[tuple[str, str], ...]] | None:  # noqa: ARG002
         return None
 
-    def made(self, name: str, rows: Schema) -> str:  # noqa: ARG002
+    def made(self, name: str, rows: Schema, newest: StoredSchema | None = None) -> str:  # noqa: ARG002
         raise InternalError("a format without a registry was asked for a schema")
 
     def _unasked(self, wanted: Wanted) -> InternalError:

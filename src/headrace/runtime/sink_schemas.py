@@ -169,10 +169,14 @@ class SinkSchemas:
         store, subject = self._store(wanted), wanted.subjects[0]
         if not bare.sink.registers:
             return replace(bare, schema=_newest(store, subject, bare))
+        given = form.given(wanted)
+        newest = store.newest(subject) if given is None else None
         try:
-            text, references = form.given(wanted) or (form.made(_name(bare), bare.rows), ())
+            text, references = given or (form.made(_name(bare), bare.rows, newest), ())
         except ValueError as misfit:
             raise bare.mismatch(misfit) from misfit
+        if newest is not None and newest.text == text:
+            return replace(bare, schema=newest)
         schema = StoredSchema(_NO_ID[store.framing], form.type, text, references, subject)
         return replace(bare, schema=schema, new=True)
 
