@@ -1,9 +1,10 @@
 """The hidden column `__headrace` that a row carries from its source to its sinks.
 
 It holds where the record came from and, when the record is bad, the reason and the original bytes.
-A decoded row is thus a value, a tombstone or a reason, and the choice between them is made inside
+A decoded row is thus a value, a deletion or a reason, and the choice between them is made inside
 the query: good rows have an `error` of NULL and, unless something later on may need them, no copy
-of their bytes. All columns of a row that is no value are NULL.
+of their bytes. All columns of a row that is no value are NULL, but for a deletion that tells what
+it deletes.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ COLUMN = "__headrace"
 ERROR = f"{COLUMN}.error"
 # Stands where the code of an error does: a record with a key and no value, which deletes.
 TOMBSTONE = "TOMBSTONE"
+# The same for a deletion whose key is known: it is in the row's columns, and steps make of it what
+# they make of those of a value.
+DELETION = "DELETION"
+DELETES = (TOMBSTONE, DELETION)
 # The code of a record that could be decoded, and that a function of the author's fails for.
 PYTHON_ERROR = "PYTHON_ERROR"
 IS_GOOD = f"{ERROR} IS NULL"
-IS_TOMBSTONE = f"{ERROR} <=> '{TOMBSTONE}'"
-IS_BAD = f"{ERROR} <> '{TOMBSTONE}'"
-IS_NOT_BAD = f"coalesce({ERROR}, '{TOMBSTONE}') = '{TOMBSTONE}'"
+IS_DELETION = f"{ERROR} <=> '{DELETION}'"
+IS_TOMBSTONE = f"coalesce({ERROR} IN {DELETES}, false)"
+IS_BAD = f"{ERROR} NOT IN {DELETES}"
+IS_NOT_BAD = f"coalesce({ERROR}, '{TOMBSTONE}') IN {DELETES}"
 # What passes by the filters of the author's SQL.
 IS_NO_VALUE = f"{ERROR} IS NOT NULL"
 

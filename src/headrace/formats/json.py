@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.admin.stored_schemas import StoredSchema
-from headrace.formats.encoding import Encoding, JsonEncoding
+from headrace.formats.encoding import Encoding, JsonEncoding, one_value
 from headrace.formats.known import Known
 from headrace.formats.options import Wanted
 from headrace.formats.reading import Reading, Steps, cases
@@ -27,7 +27,13 @@ CORRUPT = "__corrupt"
 _NEXT_VALUE = r"\}\s*([^\s,}\]]|,\s*\{)"
 # For records that fit no schema, a second look at each field says which one is wrong; it is taken
 # only for bad records, but the code for it is generated for all, so very wide schemas do without.
-_FIELDS_NAMED = 64
+FIELDS_NAMED = 64
+# What a value is that is no JSON object, whatever fields it should have.
+NO_OBJECT = {
+    **NO_TEXT,
+    "NOT_JSON": "'the value is not valid JSON'",
+    "NOT_AN_OBJECT": "'the value is not one JSON object'",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class JsonReading:
         """All of it is SQL."""
 
     def steps(self, source: str, prefix: str) -> Steps:
-        return ((f"{prefix}json", _from_json(self.schema, source)),)
+        return ((f"{prefix}json", from_json(self.schema, source)),)
 
     def fault(self, source: str, prefix: str) -> str:
         """Cheap for good records; what costs is asked only of one that already looks bad."""
@@ -68,9 +74,7 @@ class JsonReading:
     def reason(self, code: str, source: str) -> str:
         """It parses the record once more for each field."""
         sentences = {
-            **NO_TEXT,
-            "NOT_JSON": "'the value is not valid JSON'",
-            "NOT_AN_OBJECT": "'the value is not one JSON object'",
+            **NO_OBJECT,
             "WRONG_TYPE": _wrong_fields(self.schema, source),
             "MISSING_FIELD": _missing_fields(self.schema, source),
         }
@@ -94,7 +98,7 @@ class JsonFormat(Unregistered):
         return VariantReading(schema.names[0]) if wanted.unstructured else JsonReading(schema)
 
     def encoding(self, wanted: Wanted, rows: Schema, schema: StoredSchema | None) -> Encoding:  # noqa: ARG002
-        return JsonEncoding()
+        return JsonEncoding(scalar=one_value(rows) is not None)
 
 
 def _trimmed(source: str) -> str:
@@ -123,21 +127,23 @@ def _goes_on(source: str) -> str:
     )
 
 
-def _from_json(schema: Schema, value: str) -> str:
+def from_json(schema: Schema, value: str) -> str:
+    """SQL for the fields of a JSON text, and `CORRUPT`, which is there if they do not fit."""
     ddl = f"{schema.ddl()}, {CORRUPT} STRING"
     options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}')"
     return f"from_json(CAST({value} AS STRING), {literal(ddl)}, {options})"
 
 
 def _wrong_fields(schema: Schema, source: str) -> str:
-    if len(schema.columns) > _FIELDS_NAMED:
+    if len(schema.columns) > FIELDS_NAMED:
         return "'a field does not fit the schema'"
-    fields = ", ".join(_wrong_field(column, source) for column in schema.columns)
+    fields = ", ".join(wrong_field(column, source) for column in schema.columns)
     return f"concat('does not fit the schema: ', concat_ws(', ', {fields}))"
 
 
-def _wrong_field(column: Column, source: str) -> str:
-    alone = _from_json(Schema((column,)), source)
+def wrong_field(column: Column, source: str) -> str:
+    """SQL that names a column where its field does not fit; NULL where it does."""
+    alone = from_json(Schema((column,)), source)
     label = literal(f"{column.name} is not {column.type}")
     return f"IF({alone}.{CORRUPT} IS NULL, NULL, {label})"
 
@@ -145,7 +151,7 @@ def _wrong_field(column: Column, source: str) -> str:
 def _missing_fields(schema: Schema, source: str) -> str:
     if not schema.required:
         return "'a field is missing'"
-    parsed = _from_json(schema, source)
+    parsed = from_json(schema, source)
     names = ", ".join(
         f"IF(found.{quote(name)} IS NULL, {literal(name)}, NULL)" for name in schema.required
     )

@@ -9,10 +9,10 @@ tombstones, metadata, the key, and the hidden column of `formats.carried`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from headrace.formats.carried import COLUMN, ERROR, TOMBSTONE, carried, told
-from headrace.model.schema import Schema, literal, quote
+from headrace.formats.carried import COLUMN, DELETION, ERROR, TOMBSTONE, carried, told
+from headrace.model.schema import Column, Schema, literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,6 +75,17 @@ class Reading(Protocol):
         ...
 
 
+@runtime_checkable
+class Deleting(Protocol):
+    """A reading whose records may tell which row they delete; their fault is then TOMBSTONE."""
+
+    def deleted(self, prefix: str) -> str:
+        """SQL for a struct that has the schema's columns as far as they are known, or NULL.
+        It is asked for records without a value, too.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class KeyReading:
     """How keys are read, and the one column that they become."""
@@ -95,19 +106,16 @@ def decode(
 
     Without `tombstones` a record that has no value is a bad one. The columns of a bad record are
     all NULL, also those that could be read: the author's SQL is evaluated for them too, and must
-    find nothing there that it could fail on.
+    find nothing there that it could fail on. Those of a deletion are what its key, where that is
+    read, and its format tell of it.
     """
-    stepped = _stepped(raw, reading, "value", VALUE)
-    error = f"IF(value IS NULL, {no_value(tombstones)}, {reading.fault('value', VALUE)})"
-    if key is not None:
-        stepped = _stepped(stepped, key.reading, "key", KEY)
-        fault = f"IF(key IS NULL, NULL, {key.reading.fault('key', KEY)})"
-        error = f"coalesce({error}, concat('{BAD_KEY}', {fault}))"
-    judged = stepped.selectExpr("*", f"{error} AS __error")
+    judged = _judged(raw, reading, tombstones, key)
     row = judged.selectExpr("*", f"IF(__error IS NULL, {reading.row(VALUE)}, NULL) AS __row")
-    columns = [f"__row.{quote(name)} AS {quote(name)}" for name in reading.schema.names]
+    columns = [
+        f"{_value(each, reading, key)} AS {quote(each.name)}" for each in reading.schema.columns
+    ]
     if key is not None:
-        there = "__error IS NULL AND key IS NOT NULL"
+        there = f"coalesce(__error, '{DELETION}') = '{DELETION}' AND key IS NOT NULL"
         row = row.selectExpr("*", f"IF({there}, {key.reading.row(KEY)}, NULL) AS __key")
         columns.append(f"{_whole(key.reading, '__key')} AS {quote(key.column)}")
     return row.selectExpr(*columns, *metadata, f"{carried('__error', originals)} AS {COLUMN}")
@@ -137,6 +145,42 @@ def cases(code: str, sentences: dict[str, str]) -> str:
 def no_value(tombstones: bool) -> str:
     """A tombstone deletes what has its key; without a key there is nothing that it could mean."""
     return f"IF(key IS NULL, '{NO_VALUE}', '{TOMBSTONE}')" if tombstones else f"'{NO_VALUE}'"
+
+
+def _judged(
+    raw: DataFrame, reading: Reading, tombstones: bool, key: KeyReading | None
+) -> DataFrame:
+    """The rows with the columns of all steps, and `__error`."""
+    stepped = _stepped(raw, reading, "value", VALUE)
+    error = f"IF(value IS NULL, {no_value(tombstones)}, {reading.fault('value', VALUE)})"
+    if key is None and not isinstance(reading, Deleting):
+        return stepped.selectExpr("*", f"{error} AS __error")
+    known = [f"{reading.deleted(VALUE)} IS NOT NULL"] if isinstance(reading, Deleting) else []
+    found = stepped.selectExpr("*", f"{error} AS __found")
+    wrong_key = "NULL"
+    if key is not None:
+        found = _stepped(found, key.reading, "key", KEY)
+        wrong_key = f"concat('{BAD_KEY}', {key.reading.fault('key', KEY)})"
+        known.append("key IS NOT NULL")
+    deletion = f"IF({' OR '.join(known)}, '{DELETION}', '{TOMBSTONE}')"
+    wrong_key = f"IF(key IS NULL, NULL, {wrong_key})"
+    error = (
+        f"CASE WHEN __found IS NULL THEN {wrong_key} "
+        f"WHEN __found = '{TOMBSTONE}' THEN coalesce({wrong_key}, {deletion}) ELSE __found END"
+    )
+    return found.selectExpr("*", f"{error} AS __error")
+
+
+def _value(column: Column, reading: Reading, key: KeyReading | None) -> str:
+    """SQL for a column, over rows that have `__row` and `__key`."""
+    name = quote(column.name)
+    deleted = [f"{reading.deleted(VALUE)}.{name}"] if isinstance(reading, Deleting) else []
+    if key is not None and not key.reading.scalar:
+        same = [each for each in key.reading.schema.columns if each.name == column.name]
+        deleted += [f"__key.{name}" for each in same if each.type == column.type]
+    if not deleted:
+        return f"__row.{name}"
+    return f"IF(__error <=> '{DELETION}', coalesce({', '.join(deleted)}), __row.{name})"
 
 
 def _stepped(frame: DataFrame, reading: Reading, source: str, prefix: str) -> DataFrame:

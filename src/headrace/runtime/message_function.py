@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.formats.carried import COLUMN, PYTHON_ERROR, TOMBSTONE
+from headrace.formats.carried import COLUMN, DELETES, PYTHON_ERROR
 from headrace.runtime.failures import STEP_FAILED
 from headrace.runtime.modules import Modules
 
@@ -113,7 +113,7 @@ def lists(
 
     for batch in batches:
         for (error, at), rows in _runs(batch):
-            if at != place or error == TOMBSTONE:
+            if at != place or error in DELETES:
                 yield from whole()
             if error is not None:
                 yield None, rows

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import DuplicateKey, HeadraceError, UnusableKey
-from headrace.formats.carried import COLUMN, IS_GOOD, IS_TOMBSTONE
+from headrace.formats.carried import COLUMN, IS_DELETION, IS_GOOD, IS_TOMBSTONE
 from headrace.model import pipeline as model
 from headrace.model.schema import literal, quote
 from headrace.spans import Diagnostic
@@ -127,13 +127,18 @@ class Changes:
         return newest.select(*(quote(column) for column in columns), DELETED)
 
     def _with_tombstones(self, rows: DataFrame) -> DataFrame:
-        """Tombstones get the values of their key columns, which their records' keys hold."""
+        """Tombstones get the values of their key columns, which their records' keys hold, unless
+        their rows do.
+        """
         from_key = self._from_record_key(rows)
         columns = []
         for column in rows.columns:
             name = quote(column)
             if column.lower() in from_key:
-                columns.append(f"IF({IS_TOMBSTONE}, {from_key[column.lower()]}, {name}) AS {name}")
+                key = (
+                    f"IF({IS_DELETION} AND {name} IS NOT NULL, {name}, {from_key[column.lower()]})"
+                )
+                columns.append(f"IF({IS_TOMBSTONE}, {key}, {name}) AS {name}")
             elif column != COLUMN:
                 columns.append(name)
         place = ", ".join(f"'{name}', {COLUMN}.{name}" for name in ("offset", "partition", "topic"))
@@ -145,13 +150,16 @@ class Changes:
         types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema}
         wanted = {column.lower(): types[column.lower()] for column in self.key}
         text = f"CAST({COLUMN}.key AS STRING)"
-        if len(wanted) == 1:
-            ((column, kind),) = wanted.items()
-            if kind == "binary":
-                return {column: f"{COLUMN}.key"}
-            return {column: f"try_cast(IF(is_valid_utf8({text}), {text}, NULL) AS {kind})"}
         ddl = ", ".join(f"{quote(column)} {kind}" for column, kind in wanted.items())
-        return {column: f"from_json({text}, {literal(ddl)}).{quote(column)}" for column in wanted}
+        named = {column: f"from_json({text}, {literal(ddl)}).{quote(column)}" for column in wanted}
+        if len(wanted) > 1:
+            return named
+        ((column, kind),) = wanted.items()
+        if kind == "binary":
+            return {column: f"{COLUMN}.key"}
+        alone = f"try_cast(IF(is_valid_utf8({text}), {text}, NULL) AS {kind})"
+        # Of a deletion that a function has passed by; else a text in braces may be the key itself.
+        return {column: f"IF({IS_DELETION}, coalesce({named[column]}, {alone}), {alone})"}
 
     def _with_usable_keys(self, keyed: DataFrame, traced: bool) -> DataFrame:
         unusable = " OR ".join(f"{quote(column)} IS NULL" for column in self.key)
@@ -183,7 +191,7 @@ class Changes:
             if traced:
                 # A tombstone has no value of its own: it is as new as what was there before it.
                 before = f"OVER (PARTITION BY {self._keys} ORDER BY {_ORDER})"
-                value = f"IF({DELETED}, max({value}) {before}, {value})"
+                value = f"IF({DELETED} AND {value} IS NULL, max({value}) {before}, {value})"
             order = ", ".join(filter(None, (f"{value} DESC NULLS LAST", order)))
         return f"row_number() OVER (PARTITION BY {self._keys} ORDER BY {order})"
 

@@ -365,7 +365,7 @@ class KafkaSource:
 
     def decode(self, raw: DataFrame, originals: int | None = None) -> DataFrame:
         tombstones = self.options["tombstones"]
-        if tombstones == "skip":
+        if tombstones == "skip" or self._deletes_otherwise:
             raw = raw.where("key IS NULL OR value IS NOT NULL")
         if self.wanted.format == "raw":
             return raw_format.decode(raw, self._metadata(raw_format.COLUMNS, "value"), originals)
@@ -378,6 +378,13 @@ class KafkaSource:
             return decoded
         columns = [quote(name) for name in decoded.columns if name != COLUMN]
         return decoded.selectExpr(*columns, f"{refusing(self.reason)} AS {COLUMN}")
+
+    @property
+    def _deletes_otherwise(self) -> bool:
+        """Whether a tombstone says nothing more, as the change before it tells of the deletion."""
+        wanted = self.wanted
+        readable = not wanted.registered or self.key_wanted is not None
+        return wanted.format == "debezium" and (wanted.changes.deletes == "rows" or not readable)
 
     def _metadata(self, names: tuple[str, ...], data: str) -> tuple[str, ...]:
         """SQL for the columns that `include_metadata` adds; `data` is that for the whole value."""
