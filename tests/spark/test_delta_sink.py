@@ -44,6 +44,29 @@ def test_a_column_that_the_table_has_not_is_an_error_or_added(batches: Batches, 
     assert rows(batches)[2] == (3, None, None, None)
 
 
+@pytest.mark.parametrize("mode", ["mode: append", "mode: upsert\nkey: id"])
+def test_a_type_that_became_wider_is_an_error_or_widens_the_table(
+    batches: Batches, mode: str
+) -> None:
+    sink = f"connector_type: delta\npath: orders\n{mode}\nmerge_schema: true\n"
+    batches.define(sink)
+    batches.write([{"id": 1, "name": "a", "amount": 1}], 0)
+    batches.schema = "id BIGINT, name STRING, amount BIGINT"
+    batches.define(sink)
+    with pytest.raises(SchemaMismatch) as refused:
+        batches.write([{"id": 2, "name": "b", "amount": 3_000_000_000}], 1)
+    assert "widen_types: true" in (refused.value.hint or "")
+    batches.define(sink + "widen_types: true")
+    for number in (1, 2):
+        row = {"id": number + 1, "name": "b", "amount": 3_000_000_000}
+        batches.write([row], number)
+    assert rows(batches) == [(1, "a", 1), (2, "b", 3_000_000_000), (3, "b", 3_000_000_000)]
+    # One change of its properties, and none while types stay as they are.
+    table = batches.folder / "orders"
+    history = batches.spark.sql(f"DESCRIBE HISTORY delta.`{table}`").collect()
+    assert [each.operation for each in history].count("SET TBLPROPERTIES") == 1
+
+
 def test_a_batch_is_appended_once_in_few_files_with_a_note_of_the_positions(
     batches: Batches,
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.api import load
 from headrace.model.evolution import Evolution, Judgement, judged
 from headrace.model.schema import Schema
 
@@ -74,7 +77,7 @@ def test_columns_inside_columns_are_judged_by_their_names() -> None:
         ("FLOAT", "DOUBLE"),
         ("DECIMAL", "DECIMAL(12, 2)"),
         ("DECIMAL(5)", "DECIMAL(7, 2)"),
-        ("DATE", "TIMESTAMP_NTZ"),
+        ("INT", "DOUBLE"),
     ],
 )
 def test_wider_types_are_taken_up_by_widen_alone(old: str, new: str) -> None:
@@ -88,10 +91,10 @@ def test_wider_types_are_taken_up_by_widen_alone(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("INT", "DOUBLE"),
+        ("BIGINT", "DOUBLE"),
         ("BIGINT", "DECIMAL(20, 0)"),
         ("BIGINT", "STRING"),
-        ("DATE", "TIMESTAMP"),
+        ("DATE", "TIMESTAMP_NTZ"),
         ("DECIMAL(10, 2)", "DECIMAL(10, 4)"),
         ("INT", "STRUCT<a: INT>"),
         ("ARRAY<INT>", "MAP<STRING, INT>"),
@@ -150,3 +153,47 @@ def test_no_column_is_ever_lost_and_what_was_taken_up_is_no_difference_any_more(
         again = judged(found.columns, Schema.parse(new), rule)
         assert again.columns == found.columns
         assert not again.refused
+
+
+DEFINITION = """
+pipeline: shop
+source:
+  connector_type: kafka
+  bootstrap_server: localhost:9092
+  topic: orders
+  format: confluent_avro
+  schema_registry: {{endpoint: 'http://localhost:8081'}}
+  {source}
+transform:
+  - sql: {sql}
+sink:
+  connector_type: delta
+  path: orders
+  {sink}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "source", "sink", "missing"),
+    [
+        ("SELECT * FROM source", "", "", "merge_schema"),
+        ("SELECT *, 1 AS one FROM source", "schema_evolution: widen", "", "merge_schema"),
+        (
+            "SELECT * FROM source",
+            "schema_evolution: widen",
+            "merge_schema: true",
+            "widen_types",
+        ),
+        ("SELECT * FROM source", "", "merge_schema: true", None),
+        ("SELECT * FROM source", "schema_evolution: freeze", "", None),
+        ("SELECT * FROM source", "schema: 'id BIGINT'", "", None),
+        ("SELECT id, amount FROM source", "", "", None),
+    ],
+)
+def test_a_table_that_would_not_take_new_columns_is_told_of(
+    tmp_path: Path, sql: str, source: str, sink: str, missing: str | None
+) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(DEFINITION.format(sql=sql, source=source, sink=sink))
+    found = [fault for fault in load(file).check() if fault.code == "STAYS_BEHIND"]
+    assert [f"`{missing}: true`" in (fault.hint or "") for fault in found] == [True] * bool(missing)

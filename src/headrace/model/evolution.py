@@ -133,16 +133,18 @@ def _named(path: tuple[str, ...], field: SqlField) -> str:
 
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_OTHERS = {("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP_NTZ")}
+_EXACTLY_DOUBLE = ("TINYINT", "SMALLINT", "INT", "FLOAT")
 
 
 def _wider(old: SqlType, new: SqlType) -> bool:
-    """Whether every value of one type is one of the other: what Delta widens in a table by itself,
-    and so neither INT to DOUBLE nor to DECIMAL.
+    """Whether every value of one type is one of the other, and formats read it as that.
+
+    Delta widens all of these in a table. It can make a DATE a TIMESTAMP_NTZ too, but no message is
+    read so: its number of days would be taken for microseconds.
     """
     if old.name in _INTEGERS and new.name in _INTEGERS:
         return _INTEGERS.index(old.name) < _INTEGERS.index(new.name)
     if old.name == new.name == "DECIMAL":
         (digits, scale), (more_digits, more_scale) = old.size, new.size
         return more_scale >= scale and more_digits - more_scale >= digits - scale
-    return (old.name, new.name) in _OTHERS
+    return old.name in _EXACTLY_DOUBLE and new.name == "DOUBLE"

@@ -237,6 +237,10 @@ def _refused_batch(name: str, action: str, detail: str) -> HeadraceError:
     return KafkaRefused(name, action, _first(detail or " "), _REFUSED_HINTS.get(name))
 
 
+_DELTA_HINT = (
+    "the rows no longer fit the table: `merge_schema: true` adds new columns, with `widen_types: "
+    "true` types become wider; for any other change, write to another table"
+)
 _RULES: list[tuple[re.Pattern[str], Make]] = [
     _rule(
         r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\][\s\S]*?"
@@ -287,8 +291,9 @@ _RULES: list[tuple[re.Pattern[str], Make]] = [
         lambda m, action, _s: _refused_batch(_KAFKA_NAMES[m.group(1)], action, m.group(2)),
     ),
     _rule(
-        r"((?:DELTA_\w*SCHEMA\w*|DELTA_FAILED_TO_MERGE\w*)[^\n]*|A schema mismatch detected[^\n]*)",
-        lambda m, action, _s: SchemaMismatch(action, _first(m.group(1))),
+        r"((?:DELTA_\w*SCHEMA\w*|DELTA_FAILED_TO_MERGE\w*|DELTA_METADATA_MISMATCH)[^\n]*"
+        r"|A schema mismatch detected[^\n]*|DELTA_CAST_OVERFLOW\w*[^\n]*)",
+        lambda m, action, _s: SchemaMismatch(action, _first(m.group(1)), _DELTA_HINT),
     ),
     _rule(
         r"kafka\.common\.errors\.\w*(?:Timeout|Disconnect|Network|NotEnoughReplicas|"

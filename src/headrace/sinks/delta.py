@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Delta takes these from the session for MERGE, which has no options of its own.
 _TXN = "spark.databricks.delta.write."
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_WIDENING = "delta.enableTypeWidening"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,14 @@ class DeltaSink:
                 default=False,
             ),
             Option(
+                "widen_types",
+                Type.FLAG,
+                "With `merge_schema`, let the types of columns become wider, as INT to BIGINT. The "
+                "first time, the table gets Delta's feature `typeWidening`, which its readers must "
+                "know.",
+                default=False,
+            ),
+            Option(
                 "max_files_per_batch",
                 Type.INTEGER,
                 "With `mode: append`, how many tasks write a batch, and so how many files it makes "
@@ -80,6 +89,9 @@ class DeltaSink:
         if options["mode"] == "upsert" and "max_files_per_batch" in options:
             message = "`max_files_per_batch` is of use only with `mode: append`"
             yield Diagnostic("CONFLICT", message, options.at("max_files_per_batch"))
+        if options["widen_types"] and not options["merge_schema"]:
+            message = "`widen_types` is of use only with `merge_schema: true`"
+            yield Diagnostic("CONFLICT", message, options.at("widen_types"))
         if columns is None:
             return
         yield from column_twice(options, columns)
@@ -118,6 +130,7 @@ class DeltaSink:
 
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         files = self.sink.options["max_files_per_batch"]
+        self._let_widen(rows)
         writer = self._writer(rows.coalesce(files) if files else rows).mode("append")
         for name, value in self._transaction(batch).items():
             writer = writer.option(name, value)
@@ -134,6 +147,8 @@ class DeltaSink:
         columns = [column for column in found.columns if column != DELETED]
         # Nothing happens here if there is a table.
         self._writer(found.drop(DELETED).limit(0)).mode("ignore").save(self.path)
+        # Before the table is looked at: a merge goes by the properties that it has then.
+        self._let_widen(found.drop(DELETED))
         spark = found.sparkSession
         table = DeltaTable.forPath(spark, self.path)
         self._refuse_new_columns(columns, table.toDF().columns)
@@ -152,6 +167,22 @@ class DeltaSink:
             merge = merge.withSchemaEvolution()
         with _configured(spark, self._merge_settings(batch)):
             merge.execute()
+
+    def _let_widen(self, rows: DataFrame) -> None:
+        """Delta widens types only in a table that allows it; one is changed when it first must."""
+        from delta.tables import DeltaTable
+
+        spark = rows.sparkSession
+        if not (self.sink.options["widen_types"] and DeltaTable.isDeltaTable(spark, self.path)):
+            return
+        table = DeltaTable.forPath(spark, self.path)
+        old, new = _types(table.toDF()), _types(rows)
+        if all(old.get(name, kind) == kind for name, kind in new.items()):
+            return
+        (detail,) = table.detail().collect()
+        if detail.properties.get(_WIDENING) != "true":
+            allowed = f"SET TBLPROPERTIES ('{_WIDENING}' = 'true')"
+            spark.sql(f"ALTER TABLE delta.{quote(self.path)} {allowed}")
 
     def _writer(self, rows: DataFrame) -> DataFrameWriter:
         writer = rows.write.format("delta")
@@ -205,6 +236,10 @@ def _configured(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]
     finally:
         for name in settings:
             spark.conf.unset(name)
+
+
+def _types(rows: DataFrame) -> dict[str, str]:
+    return {each.name.lower(): each.dataType.simpleString() for each in rows.schema}
 
 
 def _words(value: str | tuple[str, ...]) -> str:
