@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_every_key_that_is_not_understood_is_told_of(tmp_path: Path) -> None:
         **JDBC_SINK,
         "auto.evolve": "true",
         "db.timezone": "Europe/Berlin",
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter": "com.example.OddConverter",
         "value.converter.schema.registry.url": "http://registry:8081",
         "consumer.override.sasl.jaas.config": "secret",
         **transforms(odd={"type": "com.example.Odd$Value", "level": "9"}),
@@ -163,6 +164,157 @@ def test_json_with_its_schema_inside_is_taken_apart(tmp_path: Path) -> None:
     pipeline = made(tmp_path, config)
     assert "payload STRUCT<id: BIGINT" in pipeline.sources[0].options["schema"]
     assert sql(pipeline) == ["SELECT * EXCEPT (payload), payload.* FROM input"]
+
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect."
+
+
+@pytest.mark.parametrize(
+    ("converter", "extra", "form", "registry"),
+    [
+        (
+            AVRO,
+            {
+                "schema.registry.url": "http://registry:8081",
+                "basic.auth.credentials.source": "USER_INFO",
+                "basic.auth.user.info": "reader:${file:/opt/secrets.properties:sr.password}",
+            },
+            "confluent_avro",
+            {
+                "endpoint": "http://registry:8081",
+                "api_key": "reader",
+                "api_secret": "${env:SR_PASSWORD}",
+            },
+        ),
+        (
+            "io.confluent.connect.protobuf.ProtobufConverter",
+            {
+                "schema.registry.url": "http://a:8081,http://b:8081",
+                "basic.auth.user.info": "${env:SR_USER}:${env:SR_PASSWORD}",
+            },
+            "confluent_protobuf",
+            {
+                "endpoint": "http://a:8081,http://b:8081",
+                "api_key": "${env:SR_USER}",
+                "api_secret": "${env:SR_PASSWORD}",
+            },
+        ),
+        (
+            "io.confluent.connect.json.JsonSchemaConverter",
+            {"schema.registry.url": "${env:REGISTRY}"},
+            "json_schema",
+            {"endpoint": "${env:REGISTRY}"},
+        ),
+        (
+            f"{GLUE}AWSKafkaAvroConverter",
+            {"region": "eu-central-1", "registry.name": "shop", "avroRecordType": "GENERIC_RECORD"},
+            "avro",
+            {"type": "glue", "region": "eu-central-1", "registry_name": "shop"},
+        ),
+        (
+            f"{GLUE}protobuf.ProtobufSchemaConverter",
+            {"region": "eu-central-1"},
+            "protobuf",
+            {"type": "glue", "region": "eu-central-1"},
+        ),
+    ],
+)
+def test_a_converter_with_a_registry_is_a_format(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    converter: str,
+    extra: dict[str, str],
+    form: str,
+    registry: dict[str, str],
+) -> None:
+    values = {"SR_USER": "the-user", "SR_PASSWORD": "the-password", "REGISTRY": "http://r:8081"}
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    config = {**JDBC_SINK, "value.converter": converter}
+    del config["value.converter.schemas.enable"]
+    config |= {f"value.converter.{key}": value for key, value in extra.items()}
+    # The columns are those of the registry.
+    result = converted(tmp_path, config, schema=None)
+    assert {each.code for each in result.findings} <= {"NOT_NEEDED", "TO_ADD"}
+    assert all(each in result.text for each in registry.values())
+    assert "the-password" not in result.text
+    (source,) = made(tmp_path, config, schema=None).sources
+    filled = {
+        key: re.sub(r"\$\{env:(\w+)\}", lambda each: values[each[1]], value)
+        for key, value in registry.items()
+    }
+    assert (source.options["format"], source.options["schema_registry"].values) == (form, filled)
+    # Columns that are known are the schema.
+    declared = made(tmp_path, config).sources[0].options
+    assert (declared["format"], declared["schema"]) == (form, COLUMNS)
+
+
+def test_a_registry_that_the_worker_names_and_a_login_in_one_are_to_be_added(
+    tmp_path: Path,
+) -> None:
+    config = {**JDBC_SINK, "value.converter": AVRO}
+    result = converted(tmp_path, config)
+    assert '{endpoint: "${env:HEADRACE_REGISTRY:-http://localhost:8081}"}' in result.text
+    (gap,) = result.gaps
+    assert (gap.code, gap.hint) == ("TO_ADD", "set the variable HEADRACE_REGISTRY")
+    config |= {
+        "value.converter.schema.registry.url": "http://registry:8081",
+        "value.converter.basic.auth.user.info": "${file:/opt/secrets.properties:login}",
+        "value.converter.value.subject.name.strategy": "io.confluent.RecordNameStrategy",
+    }
+    assert [(each.code, each.message.split("`")[1]) for each in converted(tmp_path, config).gaps][
+        -2:
+    ] == [
+        ("TO_ADD", "value.converter.basic.auth.user.info"),
+        ("NOT_CONVERTED", "value.converter.value.subject.name.strategy"),
+    ]
+
+
+def test_rows_of_a_database_are_written_by_the_schema_of_a_registry(tmp_path: Path) -> None:
+    registry = {"schema.registry.url": "http://registry:8081", "auto.register.schemas": "false"}
+    config = {
+        **JDBC_SOURCE,
+        **{f"{part}.converter": AVRO for part in ("key", "value")},
+        **{f"{p}.converter.{k}": v for p in ("key", "value") for k, v in registry.items()},
+        **transforms(key={"type": f"{SMT}ValueToKey", "fields": "id,name"}),
+    }
+    result = converted(tmp_path, config)
+    (sink,) = made(tmp_path, config).sinks
+    assert result.gaps == ()
+    assert (sink.options["format"], sink.options["register_schema"]) == ("confluent_avro", False)
+    assert (sink.options["key_format"], sink.options["key"]) == (
+        "confluent_avro",
+        "struct(id, name)",
+    )
+    assert sink.options["schema_registry"]["endpoint"] == "http://registry:8081"
+    # With text, the key is JSON.
+    plain = {key: each for key, each in config.items() if not key.startswith("key.converter")}
+    assert made(tmp_path, plain).sinks[0].options["key"] == "to_json(struct(id, name))"
+    # A sink here has one registry.
+    config["key.converter.schema.registry.url"] = "http://elsewhere:8081"
+    assert [each.message.split("`")[1] for each in converted(tmp_path, config).gaps] == [
+        "key.converter.schema.registry.url"
+    ]
+
+
+@pytest.mark.parametrize("converter", [JSON, AVRO])
+def test_changes_of_debezium_are_taken_apart_by_the_format(tmp_path: Path, converter: str) -> None:
+    config = {**JDBC_SINK, "value.converter": converter, "delete.enabled": "true"}
+    config |= {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+    if converter == AVRO:
+        config["value.converter.schema.registry.url"] = "http://registry:8081"
+    unwrap = {"type": "io.debezium.transforms.ExtractNewRecordState"}
+    result = converted(tmp_path, {**config, **transforms(unwrap=unwrap)})
+    assert result.gaps == ()
+    pipeline = made(tmp_path, {**config, **transforms(unwrap=unwrap)})
+    (source,) = pipeline.sources
+    assert (source.options["format"], source.options["tombstones"]) == ("debezium", "keep")
+    assert sql(pipeline) == []
+    rewrite = {**unwrap, "delete.handling.mode": "rewrite", "add.fields": "op"}
+    changed = made(tmp_path, {**config, **transforms(unwrap=rewrite)})
+    said_of_changes = changed.sources[0].options["debezium"]
+    assert (said_of_changes["deletes"], said_of_changes["change_columns"]) == ("rows", True)
 
 
 def test_several_topics_go_into_a_table_each(tmp_path: Path) -> None:

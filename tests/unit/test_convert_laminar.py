@@ -106,7 +106,7 @@ def test_what_arroyo_does_where_nothing_is_said_is_said(tmp_path: Path) -> None:
     assert (pipeline.name, pipeline.sinks) == ("city", ())
 
 
-def test_logins_and_registries_are_lost_and_told_of(tmp_path: Path) -> None:
+def test_logins_are_lost_and_told_of_and_registries_stay(tmp_path: Path) -> None:
     text = """
     CREATE CONNECTION shop TO kafka (
         bootstrap_servers = 'localhost:9092', topic = 'orders', type = 'source',
@@ -121,17 +121,99 @@ def test_logins_and_registries_are_lost_and_told_of(tmp_path: Path) -> None:
     """
     result = converted(tmp_path, text)
     assert said(result) == [
-        "4 NOT_CONVERTED format",
         "5 NOT_CONVERTED auth.type",
         "5 NOT_CONVERTED auth.password",
-        "6 NOT_CONVERTED schema_registry.endpoint",
-        "6 NOT_CONVERTED value_subject",
         "9 NOT_CONVERTED colour",
         "10 NOT_CONVERTED SET updating_ttl",
     ]
     pipeline = made(tmp_path, result)
-    assert pipeline.sources[0].options["auto_offset_reset"] == "latest"
+    options = pipeline.sources[0].options
+    assert options["auto_offset_reset"] == "latest"
+    assert (options["format"], options["value_subject"]) == ("confluent_avro", "orders-value")
+    assert options["schema_registry"]["endpoint"] == "http://registry:8081"
     assert pipeline.sinks[0].connector == "console"
+
+
+REGISTRY = """
+    'schema_registry.endpoint' = 'http://registry:8081',
+    'schema_registry.api_key' = '${env:SR_KEY}', 'schema_registry.api_secret' = '${env:SR_SECRET}'
+"""
+
+
+@pytest.mark.parametrize("role", ["source", "sink"])
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (
+            "format = 'avro', 'avro.confluent_schema_registry' = 'true', "
+            f"'value.subject' = 'rides', {REGISTRY}",
+            {"format": "confluent_avro", "value_subject": "rides"},
+        ),
+        (
+            f"format = 'json', 'json.confluent_schema_registry' = 'true', {REGISTRY}",
+            {"format": "json_schema"},
+        ),
+        (
+            "format = 'protobuf', 'protobuf.confluent_schema_registry' = 'true', "
+            f"'protobuf.message_name' = 'city.Ride', {REGISTRY}",
+            {"format": "confluent_protobuf", "message": "city.Ride"},
+        ),
+        (f"format = 'avro', {REGISTRY}", {"format": "avro"}),
+    ],
+)
+def test_formats_of_a_registry_are_the_same_here(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    role: str,
+    written: str,
+    expected: dict[str, str],
+) -> None:
+    monkeypatch.setenv("SR_KEY", "a-key-of-it")
+    monkeypatch.setenv("SR_SECRET", "a-secret-of-it")
+    other = "connector = 'stdout'" if role == "source" else "connector = 'impulse', event_rate = 1"
+    rides = f"bootstrap_servers = 'localhost:9092', topic = 'rides', type = '{role}', {written}"
+    tables = {role: f"connector = 'kafka', {rides}", "other": other}
+    read, into = ("other", role) if role == "sink" else (role, "other")
+    text = f"""
+    CREATE TABLE {read} ( counter BIGINT ) WITH ( {tables[read]} );
+    CREATE TABLE {into} ( counter BIGINT ) WITH ( {tables[into]} );
+    INSERT INTO {into} SELECT counter FROM {read};
+    """
+    for notation in (Notation.YAML, Notation.SQL):
+        result = converted(tmp_path, text, notation)
+        assert "a-key-of-it" not in result.text
+        assert "${env:SR_SECRET}" in result.text
+        pipeline = made(tmp_path, result)
+        (part,) = pipeline.sources if role == "source" else pipeline.sinks
+        registry = part.options["schema_registry"]
+        assert registry["endpoint"] == "http://registry:8081"
+        assert (registry["api_key"], registry["api_secret"]) == ("a-key-of-it", "a-secret-of-it")
+        assert {name: part.options[name] for name in expected} == expected
+        assert "a-secret-of-it" not in repr(part)
+
+
+def test_changes_and_schemas_that_are_not_in_the_file(tmp_path: Path) -> None:
+    def of(options: str) -> Converted:
+        text = f"""
+        CREATE TABLE rides ( id BIGINT ) WITH (
+            connector = 'kafka', type = 'source', topic = 'rides', {options},
+            bootstrap_servers = 'localhost:9092', 'source.offset' = 'earliest'
+        );
+        SELECT id FROM rides;
+        """
+        return converted(tmp_path, text)
+
+    for changes in ("format = 'debezium_json'", "format = 'json', 'json.debezium' = 'true'"):
+        result = of(changes)
+        assert said(result) == []
+        assert made(tmp_path, result).sources[0].options["format"] == "debezium"
+    gaps = {
+        "format = 'avro'": "NOT_CONVERTED",
+        "format = 'avro', 'avro.raw_datums' = 'true'": "TO_ADD",
+        "format = 'protobuf', 'protobuf.message_name' = 'Ride'": "TO_ADD",
+        "format = 'json', 'json.include_schema' = 'true'": "NOT_CONVERTED",
+    }
+    assert {each: of(each).gaps[0].code for each in gaps} == gaps
 
 
 def test_other_connectors_and_tables_in_memory(tmp_path: Path) -> None:

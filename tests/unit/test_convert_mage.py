@@ -87,7 +87,7 @@ sink:
 def test_what_has_no_equal_is_told_with_its_place(tmp_path: Path) -> None:
     extra = "security_protocol: SASL_SSL\nsasl_config:\n  username: me\nfoo: bar\n"
     extra += "foe: \"{{ variables('x') }}\"\n"
-    serde = "serde_config:\n  serialization_method: AVRO\n  schema_registry_url: https://sr\n"
+    serde = "serde_config:\n  serialization_method: XML\n  pretty: true\n"
     (loader,) = files(tmp_path, loader=LOADER + extra + serde)
     assert said(convert([loader])) == [
         "1 TO_ADD the columns of the JSON records are not in the file",
@@ -96,8 +96,8 @@ def test_what_has_no_equal_is_told_with_its_place(tmp_path: Path) -> None:
         "16 NOT_CONVERTED `foo` has no equal here",
         "17 NOT_CONVERTED `foe` has a template of Mage's in it, which stays as it is",
         "17 NOT_CONVERTED `foe` has no equal here",
-        "18 NOT_CONVERTED `serde_config.serialization_method` is AVRO, which cannot be read yet",
-        "20 NOT_CONVERTED `serde_config.schema_registry_url` belongs to it",
+        "18 NOT_CONVERTED `serde_config.serialization_method` is XML, which cannot be read here",
+        "20 NOT_CONVERTED `serde_config.pretty` has no equal here",
     ]
 
 
@@ -107,6 +107,44 @@ def test_bytes_need_no_columns(tmp_path: Path) -> None:
     result = convert([loader])
     assert result.findings == ()
     assert "  format: raw\n" in result.text
+
+
+AVRO = """\
+serde_config:
+  serialization_method: AVRO
+  schema_registry_url: https://registry
+  schema_registry_username: reader
+  schema_registry_password: "{{ mage_secret_var('registry') }}"
+"""
+PROTOBUF = """\
+serde_config:
+  serialization_method: PROTOBUF
+  schema_classpath: path.to.schema.SchemaClass
+"""
+
+
+@pytest.mark.parametrize(
+    ("serde", "expected"),
+    [
+        (
+            AVRO,
+            "  format: confluent_avro\n"
+            "  schema_registry:\n    endpoint: https://registry\n    api_key: reader\n"
+            "    api_secret: ${secret:registry}\n",
+        ),
+        (PROTOBUF, "  format: protobuf\n  schema_classpath: path.to.schema.SchemaClass\n"),
+    ],
+)
+def test_other_formats_have_columns_of_their_own(
+    tmp_path: Path, serde: str, expected: str
+) -> None:
+    text = LOADER.replace("topics: ['hives', 'queens']\n", "").replace("ignored", "hives")
+    (loader,) = files(tmp_path, loader=text + serde)
+    result = convert([loader])
+    assert [each.code for each in result.findings if each.code != "BAD_SCHEMA"] == []
+    assert result.text.endswith(expected)
+    with_columns = convert([loader], schema="bees INT")
+    assert with_columns.text.endswith(f"{expected}  schema: bees INT\n")
 
 
 @pytest.mark.parametrize(

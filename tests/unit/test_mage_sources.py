@@ -1,7 +1,6 @@
 """Sources as Mage's users write them, in files of their own: each is taken, and means the same.
 
-Only `schema` is added, which a source of JSON needs here. What needs a login is elsewhere, and so
-is what comes with other formats.
+Only `schema` is added, which a source of JSON needs here. What needs a login is elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import pytest
 from tests.unit.definitions import CONSOLE, below, write
 
 from headrace.api import load
+from headrace.formats.options import RegistryAddress
 from headrace.model.pipeline import Mode
 from headrace.plan.planner import plan
 from headrace.sources.kafka import KafkaSource
@@ -96,6 +96,17 @@ consumer_group: hive_reader
 serde_config:
   serialization_method: RAW_VALUE
 """
+AVRO = """
+connector_type: kafka
+bootstrap_server: "localhost:9092"
+topic: hives
+consumer_group: hive_reader
+serde_config:
+  serialization_method: AVRO
+  schema_registry_url: https://schema_registry_url
+  schema_registry_username: username
+  schema_registry_password: not-a-password
+"""
 MUCH = (
     BEES.replace("localhost:9092", "hive1:9092,hive2:9092")
     + """
@@ -149,6 +160,7 @@ ALL = {
     "from a number": FROM_A_NUMBER,
     "from a time": FROM_A_TIME,
     "bytes": BYTES,
+    "avro": AVRO,
     "much": MUCH,
     "soon": SOON,
     "small": SMALL,
@@ -195,3 +207,22 @@ def test_its_positions_and_its_group_are_the_sources(tmp_path: Path) -> None:
     assert _source(tmp_path, BYTES)[0].wanted.format == "raw"
     columns = KafkaSource.columns(_source(tmp_path, LARGE)[0].options) or ()
     assert {"data", "metadata"} <= set(columns)
+
+
+def test_its_registry_is_that_of_the_messages(tmp_path: Path) -> None:
+    source, _ = _source(tmp_path, AVRO)
+    wanted = source.wanted
+    assert (wanted.format, wanted.subjects) == ("confluent_avro", ("hives-value",))
+    assert wanted.registry == RegistryAddress(
+        "confluent", "https://schema_registry_url", "username", "not-a-password"
+    )
+    assert "not-a-password" not in f"{source!r} {source.shape}"
+    dotted = AVRO.replace("serde_config:\n", "").replace("  s", "serde_config.s")
+    assert _source(tmp_path, dotted)[0].wanted == wanted
+    ours = """
+format: confluent_avro
+schema_registry.endpoint: https://schema_registry_url
+schema_registry.api_key: username
+schema_registry.api_secret: not-a-password
+"""
+    assert _source(tmp_path, AVRO.partition("serde")[0] + ours)[0].wanted == wanted

@@ -208,7 +208,7 @@ def test_the_key_of_a_kafka_sink_is_one_expression_of_a_row(
         ({"properties": "{sasl.jaas.config: x}"}, "BAD_VALUE"),
         ({"properties": "{ssl.keystore.location: /x}"}, "BAD_VALUE"),
         ({"max_errors_per_batch": -1}, "BAD_VALUE"),
-        ({"format": "avro"}, "BAD_CHOICE"),
+        ({"format": "xml"}, "BAD_CHOICE"),
     ],
 )
 def test_options_of_the_kafka_source_are_checked_together(

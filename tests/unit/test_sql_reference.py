@@ -16,6 +16,9 @@ from headrace.frontend.sql.parser import parse
 from headrace.frontend.sql.statements import Select
 from headrace.model.pipeline import Pipeline, Source, SqlTransform
 from headrace.plan.planner import plan
+from headrace.sources import SOURCES
+from headrace.sources.kafka import KafkaSource
+from headrace.sources.reader import SourceContext
 from headrace.spans import Diagnostic, Severity
 
 SECRETS = """
@@ -138,26 +141,128 @@ REGISTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", [*LOGINS, *REGISTRIES])
-def test_logins_and_registries_are_understood_and_said_to_come(tmp_path: Path, name: str) -> None:
-    extra = LOGINS.get(name) or REGISTRIES[name]
-    form = "" if name in REGISTRIES else "format = 'json',"
+@pytest.mark.parametrize("name", LOGINS)
+def test_logins_are_understood_and_said_to_come(tmp_path: Path, name: str) -> None:
     sql = f"""{SECRETS}
     CREATE CONNECTION {name} TO kafka (
         bootstrap_servers = 'broker:9092',
         topic = 'events',
         type = 'source',
-        {form}{extra}
+        format = 'json',{LOGINS[name]}
     );
     """
     (only,) = warnings(tmp_path, sql)
     assert only.code == "NOT_YET"
-    wanted = re.findall(r"'([a-z_.]+)' =", extra) + (["format"] if name in REGISTRIES else [])
+    wanted = re.findall(r"'([a-z_.]+)' =", LOGINS[name])
     assert re.findall(r"`([a-z_.]+)`", only.message) == wanted
     table = f"CREATE TABLE t WITH ( connector = '{name}' );\nCREATE PIPELINE p AS SELECT * FROM t;"
     refused = load(written(tmp_path, sql + table)).check()
     assert [(fault.code, fault.severity) for fault in refused] == [("NOT_YET", Severity.ERROR)]
     assert "secret-of" not in str(refused)
+
+
+def with_registry(name: str) -> str:
+    return f"""
+    CREATE CONNECTION {name} TO kafka (
+        bootstrap_servers = 'broker:9092',
+        topic = 'events',
+        type = 'source',{REGISTRIES[name]}
+    );
+    """
+
+
+def test_avro_of_a_registry_has_the_columns_of_the_registry(tmp_path: Path) -> None:
+    assert warnings(tmp_path, SECRETS + with_registry("kafka_avro")) == []
+    found = source(tmp_path, with_registry("kafka_avro"), columns="")
+    registry = found.options["schema_registry"]
+    assert (found.options["format"], found.options["schema"]) == ("avro", None)
+    assert (registry["type"], registry["endpoint"]) == ("confluent", "http://schema-registry:8081")
+    assert (registry["api_key"], registry["api_secret"]) == ("api_key", "secret-of-the-registry")
+    assert "secret-of" not in repr(found)
+
+
+def test_avro_of_confluent_names_its_subject(tmp_path: Path) -> None:
+    found = source(tmp_path, with_registry("kafka_confluent"), columns="")
+    registry = found.options["schema_registry"]
+    assert (found.options["format"], found.options["value_subject"]) == (
+        "confluent_avro",
+        "events-value",
+    )
+    assert registry["endpoint"] == "http://confluent-sr:8081"
+    assert (registry["api_key"], registry["api_secret"]) == (
+        "key-of-the-registry",
+        "secret-of-confluent",
+    )
+    kafka = KafkaSource(found, SourceContext("p", tmp_path, None))
+    assert kafka.wanted.subjects == ("events-value",)
+    assert kafka.unbound
+
+
+@pytest.mark.parametrize("name", REGISTRIES)
+def test_columns_of_a_table_are_those_that_are_read_of_a_registrys_messages(
+    tmp_path: Path, name: str
+) -> None:
+    found = source(tmp_path, with_registry(name), columns="( id BIGINT NOT NULL, name TEXT )")
+    assert found.options["schema"] == "id BIGINT NOT NULL, name STRING"
+    assert SOURCES["kafka"].columns(found.options) == ("id", "name")
+
+
+def test_queries_of_columns_that_only_a_registry_knows_are_checked_as_far_as_can_be(
+    tmp_path: Path,
+) -> None:
+    sql = f"""{SECRETS}{with_registry("kafka_avro")}
+    CREATE TABLE events WITH ( connector = 'kafka_avro' );
+    CREATE VIEW named AS SELECT id, upper(name) AS name FROM events WHERE price > 3;
+    CREATE TABLE clean ( id BIGINT, name TEXT ) WITH (
+        connector = 'kafka', bootstrap_servers = 'broker:9092', topic = 'clean',
+        format = 'confluent_avro', 'schema_registry.endpoint' = 'http://registry:8081',
+        key = 'id', key_format = 'confluent_avro', register_schema = false
+    );
+    """
+    insert = "INSERT INTO clean SELECT {} FROM named;"
+    found = pipeline(tmp_path, sql + insert.format("id, name"))
+    (sink,) = found.sinks
+    assert (sink.options["format"], sink.options["key_format"]) == ("confluent_avro",) * 2
+    assert sink.options["register_schema"] is False
+    (step,) = [each for each in found.transforms if each.name == "into_clean"]
+    assert isinstance(step, SqlTransform)
+    assert "CAST(`id` AS BIGINT)" in step.sql
+    # What the view itself makes is known.
+    wrong = load(written(tmp_path, sql + insert.format("id, price"))).check()
+    errors = [fault.code for fault in wrong if fault.severity is Severity.ERROR]
+    assert errors == ["UNKNOWN_COLUMN"]
+    # All of the table goes anywhere.
+    whole = sql + "CREATE PIPELINE p AS SELECT * FROM events;"
+    assert [each.name for each in pipeline(tmp_path, whole, "p").sources] == ["events"]
+
+
+def test_what_a_table_says_of_a_registry_is_over_what_its_connection_says(tmp_path: Path) -> None:
+    connection = """
+    CREATE CONNECTION c TO kafka (
+        bootstrap_servers = 'broker:9092', topic = 'events', format = 'avro',
+        schema_registry = ( endpoint = 'http://a:8081', api_key = 'one', api_secret = 'shared' )
+    );
+    """
+
+    def registry(table: str) -> tuple[Any, ...]:
+        sql = f"""{connection}
+        CREATE TABLE t WITH ( connector = 'c', {table} );
+        CREATE PIPELINE p AS SELECT * FROM t;
+        """
+        (found,) = pipeline(tmp_path, sql).sources
+        own = found.options["schema_registry"]
+        return own["endpoint"], own["api_key"], own["api_secret"]
+
+    assert registry("value_subject = 's'") == ("http://a:8081", "one", "shared")
+    assert registry("'schema_registry.api_key' = 'two'") == ("http://a:8081", "two", "shared")
+    nested = "schema_registry = ( api_key = 'two', api_secret = 'own' )"
+    assert registry(nested) == ("http://a:8081", "two", "own")
+    # The login of one registry is not told to another.
+    assert registry("'schema_registry.endpoint' = 'http://b:8081'") == (
+        "http://b:8081",
+        None,
+        None,
+    )
 
 
 EVENTS = """

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from headrace.formats import checks
 from headrace.formats import json as json_format
 from headrace.formats.carried import COLUMN
-from headrace.formats.options import value_wanted
 from headrace.model.schema import Schema
 from headrace.model.subscription import Subscription
-from headrace.sources import json_records
+from headrace.sources import kafka_format_checks
+from headrace.sources.kafka_format_checks import TOPICS
 from headrace.sources.kafka_options import DATA, ENVELOPE, METADATA
 from headrace.spans import Diagnostic, Severity
 from headrace.spec import Options
 
-_TOPICS = ("topic", "topics", "topic_pattern")
 _PROPERTIES = {
     "max_partition_fetch_bytes": "max.partition.fetch.bytes",
     "session_timeout_ms": "session.timeout.ms",
@@ -25,7 +22,7 @@ _PROPERTIES = {
 
 def faults(options: Options) -> Iterator[Diagnostic]:
     yield from _topics(options)
-    yield from _format(options)
+    yield from kafka_format_checks.faults(options)
     yield from _metadata(options)
     yield from _dead_letters(options)
     yield from _offset(options)
@@ -39,38 +36,14 @@ def faults(options: Options) -> Iterator[Diagnostic]:
 
 
 def _topics(options: Options) -> Iterator[Diagnostic]:
-    given = [name for name in _TOPICS if name in options]
-    if not given and not options.meant.intersection(_TOPICS):
+    given = [name for name in TOPICS if name in options]
+    if not given and not options.meant.intersection(TOPICS):
         message = "the kafka source needs `topic`, `topics` or `topic_pattern`"
         yield Diagnostic("MISSING_OPTION", message, options.span, "add `topic: orders`")
     elif len(given) > 1:
         names = " and ".join(f"`{name}`" for name in given)
         message = f"{names} cannot stand together"
         yield Diagnostic("CONFLICT", message, options.at(given[1]), "keep one of them")
-
-
-def _format(options: Options) -> Iterator[Diagnostic]:
-    wanted = value_wanted(options, Path(options.span.file).parent, Subscription.of(options).topics)
-    yield from checks.faults(options, wanted)
-    yield from json_records.faults(options, wanted.format)
-    given = {*options.values, *options.meant}
-    if wanted.format in ("json", "csv") and not given.intersection(("schema", "json_unstructured")):
-        message = f"the kafka source needs `schema`, as its records are {wanted.format.upper()}"
-        hint = 'add `schema: "id BIGINT NOT NULL, customer STRING, amount DOUBLE"`, or read bytes '
-        yield Diagnostic("MISSING_OPTION", message, options.span, hint + "with `format: raw`")
-    if wanted.format == "raw":
-        yield from _raw(options)
-
-
-def _raw(options: Options) -> Iterator[Diagnostic]:
-    agreed = "format" not in options or options["format"] == "raw"
-    if "schema" in options and agreed:
-        message = "bytes that are passed on as they are have no `schema`"
-        hint = "remove it, or set `format: json`"
-        yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
-    if options["tombstones"] == "bad":
-        message = "`tombstones: bad` is not for raw bytes, of which none are bad"
-        yield Diagnostic("CONFLICT", message, options.at("tombstones"), "remove it")
 
 
 def _metadata(options: Options) -> Iterator[Diagnostic]:

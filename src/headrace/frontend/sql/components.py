@@ -38,6 +38,8 @@ from headrace.spans import Diagnostic, Field, Node, Severity, Span
 from headrace.spec import Options
 
 Made = CreateTable | CreateConnection
+# What a connection lacks, or is not enough for a schema, its tables may have.
+_LATER = ("MISSING_OPTION", "BAD_SCHEMA")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Components:
             found = (*of_names, *of_values, *_conflicts(connector, role, options))
             for fault in by_itself(found):
                 # An option of both roles is wrong once.
-                if fault.code != "MISSING_OPTION" and (fault.code, fault.span) not in seen:
+                if fault.code not in _LATER and (fault.code, fault.span) not in seen:
                     seen.add((fault.code, fault.span))
                     yield fault
 

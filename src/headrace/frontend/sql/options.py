@@ -65,6 +65,8 @@ _INSTEAD = (
     {"avro_schema", "schema_classpath", "schema_file"},
 )
 _REGISTRY = "schema_registry"
+# What goes by no registry: of a table in such a format, that of its connection is not meant.
+_UNREGISTERED = {"json", "raw", "csv"}
 # A registry of its own, beside which the login of another says nothing.
 _OWN_REGISTRY = {"type", "endpoint", "url"}
 
@@ -195,6 +197,8 @@ def merged(connection: Fields, own: Fields) -> Fields:
     connection, own = folded(_KAFKA, connection), folded(_KAFKA, own)
     said = {_first_name(key) for key in own}
     said |= {name for group in _INSTEAD if said & group for name in group}
+    if text_of(own, "format", "") in _UNREGISTERED:
+        said |= {_REGISTRY, "value_subject"}
     kept = {key: field for key, field in connection.items() if _first_name(key) not in said}
     return _with_login(connection, {**kept, **own})
 

@@ -22,6 +22,8 @@ _WORDS = {"connector_type": "connector"}
 _PHRASES = {
     "needs `schema`": "needs columns",
     "in `schema`": "among the columns",
+    "declare the columns with `schema`": "declare the columns",
+    "declared by `schema`": "declared",
     "of the source's own columns": "of the columns before it",
     "over the source's own columns": "over the table's own columns",
     "give the source a `watermark`": "add `WATERMARK FOR` to the table",
