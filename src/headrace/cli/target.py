@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -48,6 +49,8 @@ def registry_address(url: str, user: str | None, password: str | None) -> Regist
 
     parts = urlsplit(url)
     if parts.scheme != "glue":
+        if user is not None and password is None and sys.stdin.isatty():
+            password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
         return RegistryAddress("confluent", url, user, password)
     if user is not None:
         raise DefinitionError("--user is not for AWS Glue", hint="log in as AWS has it")
