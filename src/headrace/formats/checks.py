@@ -30,7 +30,15 @@ def faults(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
         yield Diagnostic("MISSING_OPTION", message, options.at(name), hint)
     if wanted.language in FORMATS:
         for sentence in FORMATS[wanted.language].faults(wanted):
-            yield Diagnostic("BAD_SCHEMA", sentence, options.at(name))
+            yield Diagnostic("BAD_SCHEMA", sentence, _place(options, wanted.part))
+
+
+def _place(options: Options, part: Part) -> Span:
+    """Where the schema of messages is named, or else their format."""
+    names = ["key_schema_file", "key_format"]
+    if part is Part.VALUE:
+        names = ["schema_file", "avro_schema", "schema_classpath", "serde_config", "format"]
+    return options.at(next((name for name in names if name in options), names[-1]))
 
 
 def _is_glue(wanted: Wanted) -> bool:

@@ -192,7 +192,7 @@ class ProtobufFormat:
             yield f"{wanted.schema_file or wanted.classpath}: {error}"
 
     def columns(self, wanted: Wanted) -> Schema | None:
-        if wanted.schema is not None or wanted.registered:
+        if wanted.schema is not None or wanted.registered or not wanted.gives_schema:
             return wanted.schema
         try:
             return _columns(_own(wanted).descriptor)
