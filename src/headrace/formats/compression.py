@@ -20,7 +20,7 @@ MOST_BYTES = 64 * 1024 * 1024
 def register(spark: SparkSession) -> None:
     """Make both known to a session; once more does no harm."""
     from pyspark import cloudpickle
-    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
     from headrace.formats import zlib_batches
 
