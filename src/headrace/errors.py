@@ -686,13 +686,22 @@ class IncompatibleChange(OutsideError):
     `differences` are lines, as `model.evolution` makes them; nothing of the batch was written.
     """
 
-    def __init__(self, source: str, schema: str, differences: Sequence[str], rule: str) -> None:
+    def __init__(
+        self,
+        source: str,
+        schema: str,
+        differences: Sequence[str],
+        rule: str,
+        remembered: bool = False,
+    ) -> None:
+        take = "take the newest schema for the columns with `headrace run --accept-schema`"
+        if remembered:
+            take = "name the columns that are needed in `schema`, which then stay"
         lines = "".join(f"\n  {line}" for line in differences)
         super().__init__(
             f"source `{source}`: {schema} does not fit the columns of the pipeline, and {rule}:"
             f"{lines}\nnothing that was written with it has been read",
-            "correct the producer, or take the newest schema for the columns with "
-            "`headrace run --accept-schema`, or set such messages aside with "
+            f"correct the producer, or {take}, or set such messages aside with "
             "`on_incompatible_schema: dlq`",
         )
         self.source, self.differences = source, tuple(differences)

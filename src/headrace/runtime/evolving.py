@@ -33,7 +33,8 @@ def evolved(
 ) -> Evolved:
     """One more schema of a source's messages; raises IncompatibleChange where that ends a run.
 
-    Declared columns do not change: all that counts is whether such messages can be read into them.
+    Columns that are declared do not change, and older versions than the newest that is known change
+    none: all that counts is whether such messages can be read into them.
     """
     found = _judged(plan, source, part, known, new)
     name = schema_words(new)
@@ -42,7 +43,9 @@ def evolved(
         changed = SchemaChanged(source.name, name, found.taken)
         return Evolved(more, changed if found.taken else None)
     if source.options["on_incompatible_schema"] == "fail":
-        raise IncompatibleChange(source.name, name, found.refused, _why(plan, source, known))
+        why = _why(plan, source, known)
+        remembered = _remembers(plan, source)
+        raise IncompatibleChange(source.name, name, found.refused, why, remembered)
     reasons = "; ".join(found.refused)
     refused = {**known.refused, new.id: f"{name} does not fit the columns: {reasons}"}
     text = f"`{source.name}`: {name} does not fit the columns, so its messages are bad records: "
@@ -63,7 +66,7 @@ def _judged(
     form = FORMATS[wanted.language]
     if form.type not in (None, new.type):
         return Judgement(known.columns, refused=(f"it is {new.type}, and not {form.type}",))
-    if known.declared:
+    if known.declared or _is_older(new, known.newest):
         faults = form.unreadable(new, known.columns, wanted)
         return Judgement(known.columns, refused=tuple(faults))
     try:
@@ -86,31 +89,34 @@ def _judged(
 
 def rule(plan: Plan, source: KafkaSource) -> Evolution:
     """What the source asks for; where rows are remembered between batches, their columns stay."""
-    return Evolution.FREEZE if _remembering(plan, source) else _asked(source)
+    return Evolution.FREEZE if _remembers(plan, source) else _asked(source)
+
+
+def _remembers(plan: Plan, source: KafkaSource) -> bool:
+    """Whether something of its rows is kept from batch to batch."""
+    return any(
+        query.kept and source.name in {each.name for each in query.sources}
+        for query in plan.queries
+    )
 
 
 def _asked(source: KafkaSource) -> Evolution:
     return Evolution(source.options["schema_evolution"])
 
 
-def _remembering(plan: Plan, source: KafkaSource) -> str | None:
-    """A query that keeps rows of the source from batch to batch."""
-    names = (
-        query.name
-        for query in plan.queries
-        if query.kept and source.name in {each.name for each in query.sources}
-    )
-    return next(names, None)
-
-
 def _why(plan: Plan, source: KafkaSource, known: Known) -> str:
     if known.declared:
         return "its `schema` is declared"
     asked = _asked(source)
-    query = _remembering(plan, source)
-    if query is not None and asked is not Evolution.FREEZE:
-        return f"`{query}` remembers rows between batches, whose columns cannot change"
+    if _remembers(plan, source) and asked is not Evolution.FREEZE:
+        return "columns of rows that are remembered between batches cannot change"
     return f"`schema_evolution` is {asked}"
+
+
+def _is_older(new: StoredSchema, newest: StoredSchema | None) -> bool:
+    if newest is None or newest.version is None or new.version is None:
+        return False
+    return newest.subject == new.subject and new.version < newest.version
 
 
 def _newest(known: Known, new: StoredSchema) -> StoredSchema | None:

@@ -13,6 +13,7 @@ A registry that does not answer stops only a first start: what a state knows can
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -111,6 +112,19 @@ class Messages:
     def news(self, known: Known) -> list[StoredSchema]:
         """Versions that are not known, the oldest first; for none, one request a subject."""
         return [new for subject in self.wanted.subjects for new in self._news_of(subject, known)]
+
+    def since(self, kept: Known) -> list[StoredSchema]:
+        """What is to be judged when a run begins with what another has kept: versions that are new,
+        and all that was refused then, as other rules may hold now.
+        """
+        news = self.news(replace(kept, refused={}))
+        again = [id for id in kept.refused if id not in {each.id for each in news}]
+        return [*self._there(again), *news]
+
+    def _there(self, ids: list[str]) -> Iterator[StoredSchema]:
+        for id in ids:
+            with suppress(UnknownSchema):
+                yield self.store.by_id(id)
 
     def _news_of(self, subject: str, known: Known) -> list[StoredSchema]:
         newest = self.store.newest(subject)
@@ -264,7 +278,9 @@ class SourceSchemas:
             return
         self._known[messages.place] = kept
         try:
-            self._take_up(plan, messages, messages.news(kept))
+            news = messages.since(kept)
+            self._known[messages.place] = replace(kept, refused={})
+            self._take_up(plan, messages, news)
         except RegistryUnavailable as unheard:
             known = ", ".join(schema_words(each) for each in kept.writers) or "none"
             self._warn(
