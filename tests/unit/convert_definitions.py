@@ -26,6 +26,14 @@ HERE = Span("made up", 1, 1)
 SCHEMA = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, `odd name` ARRAY<INT>, s STRUCT<a: INT>"
 COLUMNS = ("id", "name", "at")
 EXPRESSIONS = ("id", "concat(name, ':', id)", "upper(name)", "'it''s # not'", "id % 3")
+REGISTRY = {
+    "endpoint": "${env:HEADRACE_MADE_UP:-http://localhost:8081}",
+    "api_key": "me",
+    "api_secret": "it's # a 'secret': \\ {x}",
+}
+AVRO = """{"type": "record", "name": "Order", "doc": "it's # one", "fields": [
+  {"name": "id", "type": "long"}, {"name": "name", "type": "string"},
+  {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}}]}"""
 # What a component needs besides what is required by itself.
 BASES: dict[str, tuple[dict[str, Any], ...]] = {
     "kafka source": (
@@ -33,6 +41,23 @@ BASES: dict[str, tuple[dict[str, Any], ...]] = {
         {"topics": ["orders", "returns"], "schema": SCHEMA.replace(", ", ",\n  ")},
         {"topic_pattern": "orders-\\d+|it's", "schema": SCHEMA},
         {"topic": "orders, returns", "format": "raw"},
+        {"topic": "orders", "format": "confluent_avro", "schema_registry": REGISTRY},
+        {"topic": "orders", "format": "json_schema", "schema_registry": {"type": "glue"}},
+        {"topic": "orders", "format": "avro", "avro_schema": AVRO},
+        {
+            "topic": "orders",
+            "format": "debezium",
+            "schema": SCHEMA,
+            "debezium": {"deletes": "rows"},
+        },
+        {
+            "topic": "orders",
+            "serde_config": {
+                "serialization_method": "AVRO",
+                "schema_registry_url": "https://registry",
+                "schema_registry_password": "${env:HEADRACE_MADE_UP:-it's}",
+            },
+        },
     ),
     "files source": ({"schema": SCHEMA}, {"format": "text"}),
     "log source": ({"schema": SCHEMA, "format": "json"}, {}),
@@ -41,7 +66,23 @@ BASES: dict[str, tuple[dict[str, Any], ...]] = {
         {"query": "SELECT *\nFROM orders -- all; of 'them'"},
     ),
     "impulse source": ({"fields": {"id": "n", "name": "concat('it''s', n)", "at": "at"}},),
-    "kafka sink": ({"bootstrap_server": "${env:HEADRACE_MADE_UP:-localhost:9092}"},),
+    "kafka sink": (
+        {"bootstrap_server": "${env:HEADRACE_MADE_UP:-localhost:9092}"},
+        {
+            "bootstrap_server": "localhost:9092",
+            "format": "confluent_protobuf",
+            "schema_registry": REGISTRY,
+            "register_schema": False,
+        },
+        {
+            "bootstrap_server": "localhost:9092",
+            "key": "id",
+            "key_format": "avro",
+            "key_subject": "it's",
+            "schema_registry": REGISTRY,
+        },
+        {"format": "raw", "value": "name"},
+    ),
 }
 DURATIONS = ("500ms", "2s", "5 m", "1 hour", "2 days", "90000ms")
 # Letters that mean something in YAML, in SQL or in both, among ordinary ones.

@@ -148,6 +148,38 @@ def test_every_example_and_every_case_is_the_same_in_sql(
     assert load(tmp_path / "back.yaml", back.text) == second
 
 
+DOTTED = """\
+pipeline: dotted
+source:
+  connector_type: kafka
+  bootstrap_server: localhost:9092
+  topic: orders
+  format: avro
+  # Whose schemas they are.
+  schema_registry.endpoint: http://localhost:8081
+  value_subject: orders-value
+  schema_registry.api_secret: ${secret:registry}
+  schema_registry.api_key: reader
+  json.unstructured: false
+"""
+
+
+def test_names_with_dots_become_mappings_and_keep_their_comments(tmp_path: Path) -> None:
+    file = tmp_path / "dotted.yaml"
+    file.write_text(DOTTED, encoding="utf-8")
+    Catalog.of(Project(tmp_path)).put_secret("registry", "the-secret", None)
+    first = load(file, DOTTED)
+    sql = convert([file]).text
+    assert "the-secret" not in sql
+    assert "-- Whose schemas they are." in sql
+    assert "api_secret = '${secret:registry}'" in sql
+    second = load(tmp_path / "dotted.sql", sql)
+    assert same(second) == same(first)
+    back = convert([tmp_path / "dotted.sql"]).text
+    assert "  schema_registry:\n    endpoint: http://localhost:8081\n" in back
+    assert load(tmp_path / "back.yaml", back) == second
+
+
 SHOP = """
 -- Orders of the shop, by the words of SQL.
 CREATE SECRET db FROM ENV 'DB_PASSWORD';

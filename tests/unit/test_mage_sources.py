@@ -11,7 +11,7 @@ import pytest
 from tests.unit.definitions import CONSOLE, below, write
 
 from headrace.api import load
-from headrace.formats.options import RegistryAddress
+from headrace.admin.stores import RegistryAddress
 from headrace.model.pipeline import Mode
 from headrace.plan.planner import plan
 from headrace.sources.kafka import KafkaSource
@@ -106,6 +106,27 @@ serde_config:
   schema_registry_url: https://schema_registry_url
   schema_registry_username: username
   schema_registry_password: not-a-password
+"""
+PROTOBUF = """
+connector_type: kafka
+bootstrap_server: "localhost:9092"
+topic: hives
+consumer_group: hive_reader
+serde_config:
+  serialization_method: PROTOBUF
+  schema_classpath: "path.to.schema.SchemaClass"
+"""
+# What `from path.to.schema import SchemaClass` finds: a class as `protoc` makes it.
+SCHEMA_CLASS = """
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+file = descriptor_pb2.FileDescriptorProto(name="bees.proto", package="bees", syntax="proto3")
+message = file.message_type.add(name="SchemaClass")
+message.field.add(name="hive", number=1, type=9, label=1)
+message.field.add(name="bees", number=2, type=3, label=1)
+pool = descriptor_pool.Default()
+pool.AddSerializedFile(file.SerializeToString())
+SchemaClass = message_factory.GetMessageClass(pool.FindMessageTypeByName("bees.SchemaClass"))
 """
 MUCH = (
     BEES.replace("localhost:9092", "hive1:9092,hive2:9092")
@@ -226,3 +247,17 @@ schema_registry.api_key: username
 schema_registry.api_secret: not-a-password
 """
     assert _source(tmp_path, AVRO.partition("serde")[0] + ours)[0].wanted == wanted
+
+
+def test_its_class_of_protobuf_gives_the_columns(tmp_path: Path) -> None:
+    module = tmp_path / "path" / "to" / "schema.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(SCHEMA_CLASS, encoding="utf-8")
+    source, _ = _source(tmp_path, PROTOBUF)
+    wanted = source.wanted
+    assert (wanted.format, wanted.classpath) == ("protobuf", "path.to.schema.SchemaClass")
+    assert KafkaSource.columns(source.options) == ("hive", "bees")
+    assert not source.unbound
+    text = below("source", PROTOBUF) + "transform:\n  - sql: SELECT queens FROM input\n" + CONSOLE
+    (fault,) = load(write(tmp_path, text)).check()
+    assert fault.code == "UNKNOWN_COLUMN"
