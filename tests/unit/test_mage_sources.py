@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.unit.definitions import CONSOLE, below, write
 
-from headrace.api import load
 from headrace.admin.stores import RegistryAddress
+from headrace.api import load
 from headrace.model.pipeline import Mode
 from headrace.plan.planner import plan
 from headrace.sources.kafka import KafkaSource
