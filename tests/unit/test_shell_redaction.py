@@ -31,8 +31,8 @@ from headrace.shell.redaction import redacted, shown
             "( schema_registry = ( endpoint = 'http://a', api_secret = '(hidden)' ) )",
         ),
         (
-            "( serde_config = ( schema_registry_password = 'x', schema_classpath = 'a.B' ) )",
-            "( serde_config = ( schema_registry_password = '(hidden)', schema_classpath = 'a.B' ) )",
+            "( serde_config = ( schema_registry_password = 'x', schema_classpath = 'B' ) )",
+            "( serde_config = ( schema_registry_password = '(hidden)', schema_classpath = 'B' ) )",
         ),
         ("SELECT 'hunter2' AS a -- password = 'b'", "SELECT 'hunter2' AS a -- password = 'b'"),
         ("SHOW SECRETS; SELECT 'CREATE SECRET'", "SHOW SECRETS; SELECT 'CREATE SECRET'"),
