@@ -148,3 +148,28 @@ class Log:
 
 def _json(value: object) -> bytes:
     return json.dumps(value).encode()
+
+
+def envelope_schema(fields: dict[str, Any]) -> dict[str, Any]:
+    """Avro's schema of the changes of a table, as Connect makes it of Debezium's."""
+    row = [{"name": name, "type": kind} for name, kind in fields.items()]
+    value = {"type": "record", "name": "Value", "fields": row, "connect.name": "shop.orders.Value"}
+    source = [
+        {"name": "connector", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+        {"name": "snapshot", "type": ["null", "string"], "default": None},
+        {"name": "lsn", "type": ["null", "long"], "default": None},
+    ]
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.public.orders",
+        "fields": [
+            {"name": "before", "type": ["null", value], "default": None},
+            {"name": "after", "type": ["null", "Value"], "default": None},
+            {"name": "source", "type": {"type": "record", "name": "Source", "fields": source}},
+            {"name": "op", "type": "string"},
+            {"name": "ts_ms", "type": ["null", "long"], "default": None},
+        ],
+        "connect.name": "shop.public.orders.Envelope",
+    }

@@ -12,12 +12,14 @@ has left nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.admin.stored_schemas import StoredSchema
 from headrace.errors import InternalError
+from headrace.formats import debezium_avro
 from headrace.formats.carried import TOMBSTONE
+from headrace.formats.debezium_avro import AvroEnvelopes
 from headrace.formats.debezium_json import JsonEnvelopes
 from headrace.formats.encoding import Encoding
 from headrace.formats.known import Known
@@ -77,8 +79,8 @@ class Envelopes(Protocol):
         """SQL for the code of what is wrong with `after`, which is there, or NULL."""
         ...
 
-    def reasons(self, source: str) -> dict[str, str]:
-        """Sentences for the codes of both, as SQL."""
+    def reason(self, code: str, source: str) -> str:
+        """As `Reading.reason`, for the codes of both."""
         ...
 
 
@@ -142,7 +144,7 @@ class DebeziumReading:
         return f"{prefix}gone"
 
     def reason(self, code: str, source: str) -> str:
-        return cases(code, {**_REASONS, **self.envelopes.reasons(source)})
+        return f"coalesce({cases(code, _REASONS)}, {self.envelopes.reason(code, source)})"
 
     def _row(self, images: tuple[str, ...], prefix: str) -> str:
         """SQL for the columns, each from the first image that has it."""
@@ -162,7 +164,7 @@ class DebeziumReading:
 
 
 class DebeziumFormat(Unregistered):
-    """JSON by declared columns."""
+    """JSON by declared columns, or Avro by the schemas of a registry."""
 
     def faults(self, wanted: Wanted) -> Iterator[str]:
         if wanted.schema is None or not wanted.changes.change_columns:
@@ -175,10 +177,23 @@ class DebeziumFormat(Unregistered):
     def columns(self, wanted: Wanted) -> Schema | None:
         return with_change_columns(wanted.schema, wanted.changes) if wanted.schema else None
 
-    def reading(self, wanted: Wanted, source: str, known: Known | None) -> Reading:  # noqa: ARG002
-        assert wanted.schema is not None  # JSON without columns has been refused
-        envelopes = JsonEnvelopes(wanted.schema, wanted.changes)
-        return DebeziumReading(wanted.schema, wanted.changes, envelopes)
+    def reading(self, wanted: Wanted, source: str, known: Known | None) -> Reading:
+        columns = known.columns if known is not None else wanted.schema
+        assert columns is not None  # JSON without columns has been refused
+        if known is not None:
+            envelopes: Envelopes = AvroEnvelopes.of(wanted, source, known)
+        else:
+            envelopes = JsonEnvelopes(columns, wanted.changes)
+        return DebeziumReading(columns, wanted.changes, envelopes)
+
+    def columns_of(self, schema: StoredSchema, wanted: Wanted) -> tuple[Schema, bool]:
+        found = debezium_avro.columns_of(schema, wanted)
+        for fault in self.faults(replace(wanted, schema=found)):
+            raise ValueError(fault)
+        return found, False
+
+    def unreadable(self, writer: StoredSchema, columns: Schema, wanted: Wanted) -> list[str]:
+        return debezium_avro.unreadable(writer, columns, wanted)
 
     def encoding(self, wanted: Wanted, rows: Schema, schema: StoredSchema | None) -> Encoding:  # noqa: ARG002
         raise InternalError("a sink was asked to write changes of Debezium")
@@ -211,4 +226,4 @@ def _position(source: str) -> str:
 
 
 def _padded(number: str, digits: int) -> str:
-    return f"lpad({number}, {digits}, '0')"
+    return f"lpad(CAST({number} AS STRING), {digits}, '0')"

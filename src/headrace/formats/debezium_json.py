@@ -13,25 +13,16 @@ from typing import TYPE_CHECKING
 from headrace.formats import debezium_values as values
 from headrace.formats.json import FIELDS_NAMED, NO_OBJECT, JsonReading, from_json, wrong_field
 from headrace.formats.options import ChangeRules
-from headrace.formats.reading import Steps
+from headrace.formats.reading import Steps, cases
 from headrace.model.schema import Column, Schema, literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Where a change stands in the log of its database, by the connectors' own names for it.
-_SOURCE = (
-    "STRUCT<ts_ms: BIGINT, lsn: STRING, file: STRING, pos: STRING, row: STRING, "
-    "commit_lsn: STRING, change_lsn: STRING, event_serial_no: STRING, scn: STRING>"
-)
 _FIELDS = f"STRUCT<fields: ARRAY<STRUCT<field: STRING, fields: ARRAY<{values.KIND}>>>>"
 # Where the text of a row is: as it is now, or else as it was.
 _IMAGES = ("payload.after", "after", "payload.before", "before")
 _MISSING = "without a value for: "
-_UNAVAILABLE = (
-    "the connector has not sent a value that the change did not touch (REPLICA IDENTITY FULL "
-    "makes PostgreSQL send all): "
-)
 
 
 @dataclass(frozen=True)
@@ -68,28 +59,16 @@ class JsonEnvelopes:
         return self._json.fault(source, prefix)
 
     def row_fault(self, prefix: str) -> str:
-        after, now = f"{prefix}change.after", f"{prefix}now"
-        wrong = [
-            f"{after}.{quote(each.name)} IS NOT NULL AND {now}.{quote(each.name)} IS NULL"
-            for each in self._encoded
-        ]
-        cases = [
-            f"WHEN {_any(found)} THEN '{code}'"
-            for code, found in (
-                ("UNAVAILABLE_VALUE", self._not_sent(after).values()),
-                ("WRONG_TYPE", wrong),
-            )
-            if found
-        ]
-        return f"CASE {' '.join(cases)} END" if cases else "NULL"
+        return values.row_fault(self._image, self._encoded, prefix)
 
-    def reasons(self, source: str) -> dict[str, str]:
-        return {
+    def reason(self, code: str, source: str) -> str:
+        sentences = {
             **NO_OBJECT,
             "WRONG_TYPE": self._wrong_words(source),
             "MISSING_FIELD": self._about_row(source, _MISSING, self._missing),
-            "UNAVAILABLE_VALUE": self._about_row(source, _UNAVAILABLE, self._not_sent),
+            "UNAVAILABLE_VALUE": self._about_row(source, values.NOT_SENT, self._not_sent),
         }
+        return cases(code, sentences)
 
     @property
     def _image(self) -> Schema:
@@ -111,7 +90,7 @@ class JsonEnvelopes:
     @property
     def _fields(self) -> dict[str, str]:
         image = _struct(self._image)
-        source = {"source": _SOURCE} if self.rules.change_columns else {}
+        source = {"source": values.SOURCE} if self.rules.change_columns else {}
         return {"op": "STRING", "before": image, "after": image, **source}
 
     def _change(self, json: str) -> str:
@@ -128,7 +107,7 @@ class JsonEnvelopes:
         return {name: f"{image}.{quote(name)} IS NULL" for name in self.columns.required}
 
     def _not_sent(self, image: str) -> dict[str, str]:
-        found = {each.name: values.unavailable(each, image) for each in self.columns.columns}
+        found = {each.name: values.unavailable(each, image) for each in self._image.columns}
         return {name: sql for name, sql in found.items() if sql is not None}
 
     def _about_row(

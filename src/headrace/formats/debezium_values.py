@@ -9,14 +9,24 @@ is declared as (`value`), which is NULL where they cannot be. All others are rea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from headrace.formats.options import ChangeRules
-from headrace.model.schema import Column, quote
+from headrace.model.schema import Column, Schema, quote
 
 # What a message's schema says of a column; `name` is the meaning that its bare `type` has.
 KIND = "STRUCT<field: STRING, type: STRING, name: STRING, parameters: STRUCT<scale: STRING>>"
 # What PostgreSQL has not sent, as the change did not touch it and it is stored apart.
 UNAVAILABLE = "__debezium_unavailable_value"
+NOT_SENT = (
+    "the connector has not sent a value that the change did not touch (REPLICA IDENTITY FULL "
+    "makes PostgreSQL send all): "
+)
+# Where a change stands in the log of its database, by the connectors' own names for it.
+SOURCE = (
+    "STRUCT<ts_ms: BIGINT, lsn: BIGINT, file: STRING, pos: BIGINT, row: INT, "
+    "commit_lsn: STRING, change_lsn: STRING, event_serial_no: BIGINT, scn: STRING>"
+)
 
 _DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 # How many microseconds one of a unit is; nanoseconds are less than one.
@@ -66,15 +76,32 @@ def value(column: Column, image: str, kind: str, rules: ChangeRules) -> str:
 
 
 def unavailable(column: Column, image: str) -> str | None:
-    """SQL that is true where there is no value, but the word for one that was not sent."""
+    """SQL that is true where there is no value, but the word for one that was not sent; `column`
+    has the type of the image.
+    """
     text = f"{image}.{quote(column.name)}"
     if column.type == "BINARY":
         return f"{text} <=> CAST('{UNAVAILABLE}' AS BINARY)"
-    if wire(column) == "STRING":
+    if column.type == "STRING":
         return f"{text} <=> '{UNAVAILABLE}'"
     if column.type == "ARRAY<STRING>":
         return f"{text} <=> array('{UNAVAILABLE}')"
     return None
+
+
+def row_fault(image: Schema, made: Iterable[Column], prefix: str) -> str:
+    """SQL for the code of what is wrong with the columns of `after`, or NULL. Those that are `made`
+    of what came are NULL where that failed.
+    """
+    after, now = f"{prefix}change.after", f"{prefix}now"
+    missing = filter(None, (unavailable(each, after) for each in image.columns))
+    wrong = (
+        f"{after}.{quote(each.name)} IS NOT NULL AND {now}.{quote(each.name)} IS NULL"
+        for each in made
+    )
+    found = {"UNAVAILABLE_VALUE": " OR ".join(missing), "WRONG_TYPE": " OR ".join(wrong)}
+    cases = " ".join(f"WHEN {sql} THEN '{code}'" for code, sql in found.items() if sql)
+    return f"CASE {cases} END" if cases else "NULL"
 
 
 def _digits(column: Column) -> tuple[int, int] | None:
