@@ -55,12 +55,15 @@ class Encoding(Protocol):
 
 @dataclass(frozen=True)
 class JsonEncoding:
-    """`scalar` says that a message is one value, which may be other than an object."""
+    """`scalar` says that a message is one value, which may be other than an object. Fields without
+    a value are null in it, or with `drops_nulls` left out.
+    """
 
     scalar: bool = False
     name: str = "JSON"
     content_type: str = "application/json"
     required: tuple[tuple[str, ...], ...] = ()
+    drops_nulls: bool = False
 
     def register(self, spark: SparkSession) -> None:
         """All of it is SQL."""
@@ -70,15 +73,14 @@ class JsonEncoding:
 
     def of_value(self, sql: str) -> str:
         if not self.scalar:
-            return f"CAST({_to_json(sql)} AS BINARY)"
+            return f"CAST({self._to_json(sql)} AS BINARY)"
         # Spark's function takes no plain values, and a list of one is that value in brackets.
-        in_brackets = _to_json(f"array({sql})")
+        in_brackets = self._to_json(f"array({sql})")
         text = f"regexp_extract({in_brackets}, '(?s)^.(.*).$')"
         return f"CAST(IF(({sql}) IS NULL, NULL, {text}) AS BINARY)"
 
-
-def _to_json(sql: str) -> str:
-    return f"to_json({sql}, map('ignoreNullFields', 'false'))"
+    def _to_json(self, sql: str) -> str:
+        return f"to_json({sql}, map('ignoreNullFields', '{str(self.drops_nulls).lower()}'))"
 
 
 def one_value(rows: Schema) -> Column | None:

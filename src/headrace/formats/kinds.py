@@ -7,6 +7,7 @@ from headrace.formats.csv import CsvFormat
 from headrace.formats.debezium import DebeziumFormat
 from headrace.formats.format import Format
 from headrace.formats.json import JsonFormat
+from headrace.formats.json_schema import JsonSchemaFormat
 from headrace.formats.protobuf import ProtobufFormat
 from headrace.formats.text import TextFormat
 
@@ -14,6 +15,7 @@ from headrace.formats.text import TextFormat
 FORMATS: dict[str, Format] = {
     "json": JsonFormat(),
     "avro": AvroFormat(),
+    "json_schema": JsonSchemaFormat(),
     "debezium": DebeziumFormat(),
     "protobuf": ProtobufFormat(),
     "csv": CsvFormat(),
