@@ -18,6 +18,7 @@ def faults(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
     name = "format" if wanted.part is Part.VALUE else "key_format"
     if wanted.part is Part.VALUE:
         yield from _said_twice(options)
+        yield from _rules_of_changes(options, wanted)
         yield from _registry_faults(options["schema_registry"], options.at("schema_registry"))
     if wanted.format.startswith("confluent_") and _is_glue(wanted):
         message = f"`{name}: {wanted.format}` is not how AWS Glue has it"
@@ -60,6 +61,12 @@ def _registry_faults(registry: Options | None, place: Span) -> Iterator[Diagnost
             yield Diagnostic(
                 "CONFLICT", message, registry.at(name), "add `type: glue`, or leave it out"
             )
+
+
+def _rules_of_changes(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
+    if "debezium" in options and wanted.format != "debezium":
+        message = f"`debezium` has no effect, as records are {wanted.format}"
+        yield Diagnostic("CONFLICT", message, options.at("debezium"), "add `format: debezium`")
 
 
 def _said_twice(options: Options) -> Iterator[Diagnostic]:

@@ -172,7 +172,7 @@ class DebeziumFormat(Unregistered):
         added = {each.name for each in CHANGE_COLUMNS}
         for name in wanted.schema.names:
             if name.lower() in added:
-                yield f"declares `{name}`, a column that `change_columns` adds"
+                yield f"the table has a column `{name}`, which `change_columns` adds"
 
     def columns(self, wanted: Wanted) -> Schema | None:
         return with_change_columns(wanted.schema, wanted.changes) if wanted.schema else None

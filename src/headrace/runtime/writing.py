@@ -125,7 +125,7 @@ def _send(
     sink: KafkaSink, aside: SetAside | None, pipeline: str, kept: DataFrame, batch: Batch
 ) -> None:
     """The rows of a sink with its tombstones, and with the dead letters where they go beside."""
-    cases = [(IS_TOMBSTONE, sink.tombstone())]
+    cases = [(IS_TOMBSTONE, sink.tombstone(kept.columns))]
     largest = 0
     if aside is not None and aside.beside == sink.name and aside.topic is not None:
         cases.append((IS_BAD, deadletter.expressions(aside.topic, pipeline, aside.source.reason)))

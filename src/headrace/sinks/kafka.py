@@ -281,9 +281,9 @@ class KafkaSink:
         """The writer's columns, as SQL over rows with these columns."""
         return self.messages(columns).expressions()
 
-    def tombstone(self) -> dict[str, str]:
-        """The same for a tombstone, which keeps the key of its record."""
-        return kafka_messages.tombstone(self.topic)
+    def tombstone(self, columns: list[str]) -> dict[str, str]:
+        """The same for a tombstone, which keeps the key of its record unless its row has one."""
+        return kafka_messages.tombstone(self.topic, self.messages(columns).key)
 
     # From here on a cluster or Spark is needed; all of it runs on the driver.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.formats.carried import COLUMN
+from headrace.formats.carried import COLUMN, IS_DELETION
 from headrace.formats.encoding import Encoding, JsonEncoding, listed
 from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
@@ -187,11 +187,13 @@ def envelope_fields(options: Options) -> list[str]:
     return [name for part, name in _FIELDS.items() if part != "schema_version" or envelope[part]]
 
 
-def tombstone(topic: str) -> dict[str, str]:
-    """A record with a key and no value, which keeps the key and headers that it had."""
+def tombstone(topic: str, key: str) -> dict[str, str]:
+    """A record with a key and no value, which keeps the key and headers that it had. One that tells
+    what it deletes has the `key`, as SQL, that the row had.
+    """
     return {
         "topic": literal(topic),
-        "key": f"{COLUMN}.key",
+        "key": f"coalesce(IF({IS_DELETION}, {key}, NULL), {COLUMN}.key)",
         "value": NO_BYTES,
         "headers": f"{COLUMN}.headers",
     }
