@@ -287,9 +287,9 @@ def _stored(schema: StoredSchema, message: str | None, wanted: Wanted) -> Writte
 def _chosen(known: Known, wanted: Wanted) -> str | None:
     """The message that all records are: the one that is named, or the first of the newest."""
     newest = known.newest or (known.writers[-1] if known.writers else None)
-    if newest is None:
+    if wanted.message is not None or newest is None:
         return wanted.message
-    return _messages(newest).message(wanted.message).full_name
+    return _messages(newest).message().full_name
 
 
 def _columns(message: Descriptor) -> Schema:
@@ -366,10 +366,11 @@ def _named(what: str, *parts: str) -> str:
 
 def _register(spark: SparkSession, name: str, function: Callable[..., Any], result: str) -> None:
     from pyspark import cloudpickle
-    from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     from headrace.formats import protobuf_reading, protobuf_wire, protobuf_writing
 
     for module in (protobuf_wire, protobuf_reading, protobuf_writing):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    spark.udf.register(name, arrow_udf(function, result, ArrowUDFType.SCALAR))
+    # Not by a number for its kind, of which Spark warns: the hints of the function say it.
+    spark.udf.register(name, arrow_udf(function, result))  # type: ignore[call-overload]

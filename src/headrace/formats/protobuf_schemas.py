@@ -47,6 +47,9 @@ add(descriptor.file)
 print(json.dumps({"files": files, "message": descriptor.full_name}))
 """
 _SECONDS = 60
+# What the compiler notes for its own makers.
+_LOG = re.compile(r"[IWE]\d{4} ")
+_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -123,39 +126,65 @@ def glue_index_of(message: Descriptor) -> tuple[int, ...]:
 def of_text(text: str, references: References = ()) -> Messages:
     """Raises ValueError with what the compiler says."""
     with TemporaryDirectory(prefix="headrace-proto-") as folder:
-        known: list[FileDescriptorProto] = []
+        known: dict[str, FileDescriptorProto] = {}
         for name, each in (*references, (MAIN, text)):
             _put(Path(folder), name, each, known)
-        return _compiled(Path(folder), MAIN, known)
+        # All that the main text imports is compiled with it. A main that is a descriptor already
+        # needs those of its imports that are not.
+        for name in [MAIN] if MAIN not in known else [name for name, _ in references]:
+            if name not in known:
+                given = _in_order({**known, **_included(known)})
+                made = FileDescriptorSet.FromString(_protoc(name, (Path(folder),), given))
+                known |= {each.name: each for each in made.file}
+        main = known.pop(MAIN)
+        files = _in_order({**known, **_included({**known, MAIN: main})})
+        files.file.append(main)
+        return Messages(files.SerializeToString())
 
 
 def of_file(path: Path) -> Messages:
     """Its imports are beside it, or named from a folder above. Raises ValueError."""
     if not path.is_file():
         raise ValueError("there is no such file")
-    there = (path, *path.parent.rglob("*.proto"))
-    return _of_file(path.resolve(), tuple(sorted((str(p), p.stat().st_mtime_ns) for p in there)))
+    path = path.resolve()
+    there = (path, *_imported(path).values())
+    return _of_file(path, tuple((str(each), each.stat().st_mtime_ns) for each in there))
 
 
 @lru_cache(64)
 def _of_file(path: Path, _changed: tuple[tuple[str, int], ...]) -> Messages:
-    return Messages(_protoc(path.name, (path.parent, *path.parents[1:-1])))
+    return Messages(_protoc(path.name, _roots(path)))
+
+
+def _roots(path: Path) -> tuple[Path, ...]:
+    """Where imports of a file begin: its own folder, or one above."""
+    return (path.parent, *path.parents[1:-1])
+
+
+def _imported(path: Path) -> dict[str, Path]:
+    """The files that one imports, by their names there, the needed ones first; none of Google's
+    own, which the compiler has.
+    """
+    found: dict[str, Path] = {}
+
+    def add(file: Path) -> None:
+        for name in _IMPORT.findall(file.read_text(errors="replace")):
+            places = (root / name for root in _roots(path))
+            place = next((each for each in places if each.is_file()), None)
+            if place is not None and name not in found:
+                found[name] = place  # before those that it imports itself, in case of a circle
+                add(place)
+                found[name] = found.pop(name)
+
+    add(path)
+    return found
 
 
 def text_of_file(path: Path) -> tuple[str, References]:
-    """The text and those that it imports, as a registry takes them; the needed ones first."""
-    found: dict[str, str] = {}
-
-    def add(name: str, text: str) -> None:
-        for imported in re.findall(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"', text, re.M):
-            beside = path.parent / imported
-            if imported not in found and beside.is_file():
-                add(imported, beside.read_text())
-        found[name] = text
-
-    add("", path.read_text())
-    text = found.pop("")
-    return text, tuple(found.items())
+    """The text and those that it imports, as a registry takes them."""
+    path = path.resolve()
+    imported = _imported(path).items()
+    return path.read_text(), tuple((name, file.read_text()) for name, file in imported)
 
 
 def texts_of(messages: Messages) -> tuple[str, References]:
@@ -188,12 +217,12 @@ def of_class(classpath: str, folder: Path) -> Messages:
     return Messages(files.SerializeToString(), told["message"])
 
 
-def _put(folder: Path, name: str, text: str, known: list[FileDescriptorProto]) -> None:
+def _put(folder: Path, name: str, text: str, known: dict[str, FileDescriptorProto]) -> None:
     """A text as a file for the compiler, or, where it is a descriptor, among those it gets."""
     descriptor = _descriptor(text)
     if descriptor is not None:
         descriptor.name = name
-        known.append(descriptor)
+        known[name] = descriptor
         return
     file = folder / name
     if not file.resolve().is_relative_to(folder.resolve()):
@@ -207,13 +236,6 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
         return FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
     except (binascii.Error, ValueError, DecodeError):
         return None
-
-
-def _compiled(folder: Path, main: str, known: list[FileDescriptorProto]) -> Messages:
-    given = _in_order([*known, *_included(known)])
-    if any(each.name == main for each in known):
-        return Messages(_last(given, main).SerializeToString())
-    return Messages(_protoc(main, (folder,), given))
 
 
 def _protoc(main: str, folders: tuple[Path, ...], known: FileDescriptorSet | None = None) -> bytes:
@@ -240,19 +262,13 @@ def _include_roots() -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _included(known: list[FileDescriptorProto]) -> list[FileDescriptorProto]:
+def _included(known: dict[str, FileDescriptorProto]) -> dict[str, FileDescriptorProto]:
     """What descriptors import from Protobuf itself, which nobody registers."""
-    found: dict[str, FileDescriptorProto] = {each.name: each for each in known}
-    names = [name for each in known for name in each.dependency]
-    added: list[FileDescriptorProto] = []
-    while names:
-        name = names.pop()
-        if name in found or not name.startswith("google/"):
-            continue
-        for each in FileDescriptorSet.FromString(_of_library(name)).file:
-            if each.name not in found:
-                found[each.name] = each
-                added.append(each)
+    added: dict[str, FileDescriptorProto] = {}
+    for name in {name for each in known.values() for name in each.dependency}:
+        if name not in known and name.startswith("google/"):
+            files = FileDescriptorSet.FromString(_of_library(name)).file
+            added |= {each.name: each for each in files if each.name not in known}
     return added
 
 
@@ -261,31 +277,24 @@ def _of_library(name: str) -> bytes:
     return _protoc(name, _include_roots())
 
 
-def _in_order(files: list[FileDescriptorProto]) -> FileDescriptorSet:
+def _in_order(files: dict[str, FileDescriptorProto]) -> FileDescriptorSet:
     """What is imported before what imports it."""
-    by_name = {each.name: each for each in files}
     ordered: dict[str, FileDescriptorProto] = {}
 
     def add(file: FileDescriptorProto) -> None:
         for name in file.dependency:
-            if name in by_name and name not in ordered:
-                add(by_name[name])
+            if name in files and name not in ordered:
+                add(files[name])
         ordered.setdefault(file.name, file)
 
-    for each in files:
+    for each in files.values():
         add(each)
     return FileDescriptorSet(file=ordered.values())
 
 
-def _last(files: FileDescriptorSet, main: str) -> FileDescriptorSet:
-    """Nothing imports the main one, so that it may stand at the end."""
-    ordered = sorted(files.file, key=lambda each: each.name == main)
-    return FileDescriptorSet(file=ordered)
-
-
 def _sentence(stderr: str, folder: Path) -> str:
     lines = [line.replace(f"{folder}/", "") for line in stderr.strip().splitlines()]
-    errors = [line for line in lines if "warning" not in line.lower()]
+    errors = [line for line in lines if "warning" not in line.lower() and not _LOG.match(line)]
     return "; ".join(errors[:3]) or "the compiler of Protobuf ended without a word"
 
 

@@ -139,8 +139,8 @@ def _as_fault(error: BaseException) -> BaseException:
 
 
 def view(fields: tuple[Field, ...], writing: bool = False) -> FileDescriptorProto:
-    """For `writing`, maps are lists of entries, as they are on the wire: ptars leaves a zero out that
-    is the key or the value of a map, which nobody else does.
+    """For `writing`, maps are lists of entries, as they are on the wire: ptars leaves out a zero
+    that is the key or the value of a map, which nobody else does.
     """
     file = FileDescriptorProto(name="view.proto", package="view", syntax="proto3")
     _View(file, writing).add_message(fields)
