@@ -71,8 +71,14 @@ class AvroFormat:
         text = _text(wanted)
         return None if text is None else (text, ())
 
-    def made(self, name: str, rows: Schema) -> str:
-        return json.dumps(avro_types.made(name, rows))
+    def made(self, name: str, rows: Schema, newest: StoredSchema | None = None) -> str:
+        if newest is None or newest.type is not self.type:
+            return json.dumps(avro_types.made(name, rows))
+        before = _stored(newest)
+        kept = AvroEncoding(before, rows)
+        if not kept.faults() and not kept.required:
+            return newest.text
+        return json.dumps(avro_types.made(name, rows, before))
 
     def encoding(self, wanted: Wanted, rows: Schema, schema: StoredSchema | None) -> Encoding:
         if schema is not None:

@@ -16,6 +16,7 @@ from headrace.formats.avro_schema import (
     Again,
     Array,
     AvroMap,
+    AvroSchema,
     Enum,
     Fixed,
     Node,
@@ -28,9 +29,10 @@ from headrace.formats.avro_schema import (
 )
 from headrace.formats.encoding import one_value
 from headrace.model.schema import Schema
-from headrace.model.types import SqlField, SqlType, array, map_of, parsed, struct
+from headrace.model.types import SqlField, SqlType, array, fields_of, map_of, parsed, struct
 
 MAX_DIGITS = 38
+_Path = tuple[str, ...]
 _PLAIN = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -68,7 +70,7 @@ IN_AVRO: dict[str, Any] = {
 PAIRS = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}
 
 
-def sql_type(node: Node, path: tuple[str, ...] = ()) -> SqlType:
+def sql_type(node: Node, path: _Path = ()) -> SqlType:
     """Raises ValueError for a type that columns cannot have."""
     match node:
         case Primitive() | Fixed() if node.digits is not None:
@@ -91,7 +93,7 @@ def sql_type(node: Node, path: tuple[str, ...] = ()) -> SqlType:
             raise ValueError(f"{at(path)} is the record `{node.name}` within itself")
 
 
-def fields(record: Record, path: tuple[str, ...] = ()) -> tuple[SqlField, ...]:
+def fields(record: Record, path: _Path = ()) -> tuple[SqlField, ...]:
     """Those of a record, as columns."""
     if not record.fields:
         raise ValueError(f"{at(path)} is the record `{record.name}`, which has no fields")
@@ -136,29 +138,32 @@ def avro_name(text: str) -> str:
     return ".".join(part if NAME.fullmatch(part) else f"_{part}" for part in parts) or "_"
 
 
-def made(name: str, rows: Schema) -> Any:
+def made(name: str, rows: Schema, before: AvroSchema | None = None) -> Any:
     """A schema, as JSON's values, for rows; raises ValueError with every column that has no place.
 
     Every field may be null, with that as its default, so that columns may come and go later.
+    Records that the schema `before` has, too, keep the names that they have there, as compatible
+    schemas must.
     """
-    full = avro_name(name)
     whole = one_value(rows)
-    if whole is not None:
-        return _made(parsed(whole.type), full, ("the key",))
-    columns = tuple(SqlField(each.name, parsed(each.type)) for each in rows.columns)
-    return _made(struct(columns), full, ())
+    kind = parsed(whole.type) if whole is not None else struct(fields_of(rows))
+    path = ("the key",) if whole is not None else ()
+    return _made(kind, avro_name(name), path, before.root if before is not None else None)
 
 
-def _made(kind: SqlType, name: str, path: tuple[str, ...]) -> Any:
+def _made(kind: SqlType, name: str, path: _Path, before: Node | None) -> Any:
+    before = alone(before) if before is not None else None
     if kind.name == "STRUCT":
-        return _made_record(kind, name, path)
+        return _made_record(kind, name, path, before if isinstance(before, Record) else None)
     if kind.name == "ARRAY":
-        return {"type": "array", "items": _or_null(_made(kind.fields[0].type, name, path))}
+        items = before.items if isinstance(before, Array) else None
+        return {"type": "array", "items": _or_null(_made(kind.fields[0].type, name, path, items))}
     if kind.name == "MAP":
         key, value = (each.type for each in kind.fields)
         if key.name != "STRING":
             raise ValueError(f"{at(path)} is {kind.words}, and keys of Avro's maps are STRING")
-        return {"type": "map", "values": _or_null(_made(value, name, path))}
+        values = before.values if isinstance(before, AvroMap) else None
+        return {"type": "map", "values": _or_null(_made(value, name, path, values))}
     if kind.name == "DECIMAL":
         precision, scale = kind.size
         decimal = {"logicalType": "decimal", "precision": precision, "scale": scale}
@@ -169,12 +174,14 @@ def _made(kind: SqlType, name: str, path: tuple[str, ...]) -> Any:
     return IN_AVRO[kind.name]
 
 
-def _made_record(kind: SqlType, name: str, path: tuple[str, ...]) -> Any:
+def _made_record(kind: SqlType, name: str, path: _Path, before: Record | None) -> Any:
     faults: list[str] = []
     found = []
+    name = before.name if before is not None else name
+    types = {each.name: each.type for each in before.fields} if before is not None else {}
     for each in kind.fields:
         try:
-            found.append(_made_field(each, name, (*path, each.name)))
+            found.append(_made_field(each, name, (*path, each.name), types.get(each.name)))
         except ValueError as fault:
             faults.append(str(fault))
     if faults:
@@ -184,10 +191,10 @@ def _made_record(kind: SqlType, name: str, path: tuple[str, ...]) -> Any:
     return head | ({"namespace": namespace} if namespace else {}) | {"fields": found}
 
 
-def _made_field(field: SqlField, record: str, path: tuple[str, ...]) -> Any:
+def _made_field(field: SqlField, record: str, path: _Path, before: Node | None) -> Any:
     if not NAME.fullmatch(field.name):
         raise ValueError(f"{at(path)} is no name in Avro: name it otherwise with AS")
-    inner = _made(field.type, f"{record}_{field.name}", path)
+    inner = _made(field.type, f"{record}_{field.name}", path, before)
     return {"name": field.name, "type": _or_null(inner), "default": None}
 
 
@@ -195,13 +202,13 @@ def _or_null(kind: Any) -> Any:
     return ["null", kind]
 
 
-def _decimal(digits: tuple[int, int], path: tuple[str, ...]) -> SqlType:
+def _decimal(digits: tuple[int, int], path: _Path) -> SqlType:
     if digits[0] > MAX_DIGITS:
         raise ValueError(f"{at(path)} is a decimal of {digits[0]} digits; Spark's have up to 38")
     return SqlType("DECIMAL", size=digits)
 
 
-def _union(node: Union, path: tuple[str, ...]) -> SqlType:
+def _union(node: Union, path: _Path) -> SqlType:
     members = node.members
     if len(members) <= 1:
         return sql_type(alone(node) if members else Primitive("null"), path)
@@ -221,7 +228,7 @@ def _pair(node: Union) -> str | None:
     return PAIRS.get(frozenset(member_name(each) for each in members))
 
 
-def _refuse_twice(names: list[str], path: tuple[str, ...]) -> None:
+def _refuse_twice(names: list[str], path: _Path) -> None:
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -230,7 +237,7 @@ def _refuse_twice(names: list[str], path: tuple[str, ...]) -> None:
             raise ValueError(f"{at(path)} has {both}, which are the same name in SQL")
 
 
-def at(path: tuple[str, ...]) -> str:
+def at(path: _Path) -> str:
     return f"`{'.'.join(path)}`" if path else "the message"
 
 

@@ -154,18 +154,34 @@ class JsonSchemaFormat:
             said = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
             raise ValueError(f"it cannot be read: {said}") from fault
 
-    def made(self, name: str, rows: Schema, newest: StoredSchema | None = None) -> str:  # noqa: ARG002
+    def made(self, name: str, rows: Schema, newest: StoredSchema | None = None) -> str:
+        if newest is not None and newest.type is self.type and _covers(newest, rows):
+            return newest.text
         return json.dumps(json_schema_types.made(name, rows))
 
     def encoding(self, wanted: Wanted, rows: Schema, schema: StoredSchema | None) -> Encoding:
         if schema is None:
             raise InternalError("JSON Schema is written without a registry")
-        whole = one_value(rows)
-        kind = parsed(whole.type) if whole is not None else struct(fields_of(rows))
-        fit = fitted(_stored(schema), kind)
-        own = JsonEncoding(scalar=whole is not None, drops_nulls=fit.drops_nulls)
+        fit = fitted(_stored(schema), _written(rows))
+        own = JsonEncoding(scalar=one_value(rows) is not None, drops_nulls=fit.drops_nulls)
         name = f"JSON by schema {schema.id}"
         return FramedJsonEncoding(Frame.of(schema, wanted), fit, own, name)
+
+
+def _written(rows: Schema) -> SqlType:
+    whole = one_value(rows)
+    return parsed(whole.type) if whole is not None else struct(fields_of(rows))
+
+
+def _covers(schema: StoredSchema, rows: Schema) -> bool:
+    """Whether a schema takes all rows and says of each column what it is."""
+    kind = _written(rows)
+    try:
+        own, fit = _stored(schema).type(), fitted(_stored(schema), kind)
+    except ValueError:
+        return False
+    named = {each.name for each in own.fields}
+    return not fit.required and {each.name for each in kind.fields} <= named
 
 
 def _stored(schema: StoredSchema) -> JsonSchema:
