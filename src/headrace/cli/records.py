@@ -5,6 +5,7 @@ Only records go to stdout, each one flushed at once; notes, warnings and errors 
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import stat
@@ -14,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -25,8 +26,12 @@ from headrace.admin.records import Delivery, Record, Unreadable
 from headrace.cli import output, record_lines
 from headrace.cli.arguments import PropertyOption, TopicArgument, at_most_one, pair, reach
 from headrace.cli.record_lines import UnreadableLine
-from headrace.cli.target import BootstrapOption
-from headrace.errors import DefinitionError
+from headrace.cli.schemas import PasswordOption, UserOption
+from headrace.cli.target import BootstrapOption, RegistryOption, registry_address, registry_url
+from headrace.errors import DefinitionError, UnknownSubject
+
+if TYPE_CHECKING:
+    from headrace.admin.stored_schemas import SchemaStore
 
 SHOWN_REJECTIONS = 10
 
@@ -65,6 +70,16 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Send all to this partition.")
     ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(
+            "--subject",
+            help="Values are JSON, and are written by the newest schema of this subject.",
+        ),
+    ] = None,
+    registry: RegistryOption = None,
+    user: UserOption = None,
+    password: PasswordOption = None,
     bootstrap_server: BootstrapOption = None,
     property: PropertyOption = None,
 ) -> None:
@@ -76,6 +91,8 @@ def produce(
         raise DefinitionError("--key-separator is empty")
     common = Record(None, headers=tuple(map(_header, header or ())), partition=partition)
     parse = _parser(line_format, key, key_separator)
+    if subject is not None:
+        parse = _encoding(parse, subject, _store(registry, user, password))
     cluster = reach(bootstrap_server, property)
     missing = not topics.exists(cluster, topic)
     if missing and output.stderr.is_terminal:
@@ -148,6 +165,15 @@ def consume(
     form: Annotated[
         LineFormat, typer.Option("--output", "-o", help="Values as text, or records as JSON lines.")
     ] = LineFormat.TEXT,
+    decode: Annotated[
+        bool,
+        typer.Option(
+            "--decode", help="Show keys and values that name a schema of the registry as JSON."
+        ),
+    ] = False,
+    registry: RegistryOption = None,
+    user: UserOption = None,
+    password: PasswordOption = None,
     bootstrap_server: BootstrapOption = None,
     property: PropertyOption = None,
 ) -> None:
@@ -176,6 +202,8 @@ def consume(
     if not (max_messages or idle or until_end or last) and output.stderr.is_terminal:
         since = "" if group or from_beginning or at_offset or from_time else " from now on"
         output.note(f"reading {topic}{since}, until Ctrl-C")
+    if decode:
+        found = _decoded(found, _store(registry, user, password))
     for record in found:
         if form is LineFormat.JSON:
             _write(record_lines.to_json(record).encode())
@@ -191,6 +219,56 @@ def _parser(
     fixed = None if key is None else key.encode()
     between = None if separator is None else separator.encode()
     return lambda line: record_lines.from_text(line, fixed, between)
+
+
+def _store(registry: str | None, user: str | None, password: str | None) -> SchemaStore:
+    from headrace.admin.stores import opened
+
+    return opened(registry_address(registry_url(registry), user, password))
+
+
+def _encoding(
+    parse: Callable[[bytes], Record], subject: str, store: SchemaStore
+) -> Callable[[bytes], Record]:
+    """The same, with values by the newest schema of a subject; tombstones stay."""
+    from headrace.formats import single
+
+    schema = store.newest(subject)
+    if schema is None:
+        unknown = UnknownSubject(subject, store.url)
+        unknown.hint = f"register its schema: `headrace schemas register {subject} FILE`"
+        raise unknown
+    encode = single.encoder(schema, store.framing)
+
+    def encoded(line: bytes) -> Record:
+        record = parse(line)
+        if record.value is None:
+            return record
+        try:
+            return replace(record, value=encode(json.loads(record.value)))
+        except ValueError as failure:
+            raise UnreadableLine(str(failure)) from failure
+
+    return encoded
+
+
+def _decoded(found: Iterable[Record], store: SchemaStore) -> Iterator[Record]:
+    """Records with keys and values as JSON; what cannot be read is told, and stays as it is."""
+    from headrace.formats import single
+
+    messages = single.Messages(store)
+
+    def part(record: Record, name: str, data: bytes | None) -> bytes | None:
+        try:
+            return messages.decoded(data)
+        except ValueError as failure:
+            place = f"{record.topic}[{record.partition}]@{record.offset}"
+            output.warn(f"{place}: the {name} is shown as it is: {failure}")
+            return data
+
+    for record in found:
+        key, value = part(record, "key", record.key), part(record, "value", record.value)
+        yield replace(record, key=key, value=value)
 
 
 def _place(from_beginning: bool, at_offset: places.AtOffset | None, from_time: str | None) -> Place:
