@@ -374,8 +374,9 @@ def test_an_id_that_no_registry_has_is_refused_until_it_has_it(run: Begin, store
 
 
 def test_a_registry_that_falls_silent_is_told_once_each_time(
-    run: Begin, store: Memory, told: list[Event]
+    run: Begin, store: Memory, told: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("headrace.runtime.schemas.QUIET_SECONDS", 0)
     schemas, plan = run()
     for silent in (True, True, False, True):
         store.silent = AuthenticationFailure(URL, "the password has expired") if silent else None
@@ -385,6 +386,15 @@ def test_a_registry_that_falls_silent_is_told_once_each_time(
     # Without its answer a message cannot be read.
     with pytest.raises(AuthenticationFailure):
         schemas.learn(plan, NewSchema("source", "value", "9"))
+
+
+def test_a_registry_that_fell_silent_is_left_alone_for_a_while(run: Begin, store: Memory) -> None:
+    schemas, plan = run()
+    store.silent = RegistryUnavailable(URL, "connection timed out")
+    assert not schemas.refresh(plan)
+    store.asked.clear()
+    assert not schemas.refresh(plan)
+    assert store.asked == []
 
 
 # What is shown

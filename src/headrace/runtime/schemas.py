@@ -12,6 +12,7 @@ A registry that does not answer stops only a first start: what a state knows can
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -51,6 +52,8 @@ T = TypeVar("T")
 # message; older ones are learned when a message has them.
 _VERSIONS = 16
 _SUBJECTS_NAMED = 5
+# How long a registry that did not answer is left alone: each batch would wait for it.
+QUIET_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,8 @@ class SourceSchemas:
         self._keep = keep
         self._anew = anew
         self._known: dict[tuple[str, Part], Known] = {}
-        self._silent: set[str] = set()
+        # Registries that do not answer, and when each is asked again.
+        self._silent: dict[str, float] = {}
 
     def bound(self, plan: Plan) -> Plan:
         """The plan with what is known now; asks a registry only for what it has not asked yet."""
@@ -289,14 +293,16 @@ class SourceSchemas:
 
     def _refreshed(self, plan: Plan, messages: Messages) -> bool:
         url = messages.store.url
+        if time.monotonic() < self._silent.get(url, 0):
+            return False
         try:
             news = messages.news(self._known[messages.place])
         except OutsideError as unheard:
             if url not in self._silent:
-                self._silent.add(url)
                 self._warn(f"{unheard}; messages with schemas that are known are read meanwhile")
+            self._silent[url] = time.monotonic() + QUIET_SECONDS
             return False
-        self._silent.discard(url)
+        self._silent.pop(url, None)
         self._take_up(plan, messages, news)
         return bool(news)
 
