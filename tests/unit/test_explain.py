@@ -105,3 +105,61 @@ def test_an_option_that_is_set_is_shown_with_its_place(tmp_path: Path) -> None:
     assert shown["maxOffsetsPerTrigger"]["origin"].endswith("p.yaml:7:15)")
     assert shown["kafka.fetch.min.bytes"]["value"] == "10"
     assert shown["failOnDataLoss"]["origin"] == "on_data_loss (default)"
+
+
+REGISTERED = """
+pipeline: orders_clean
+source:
+  connector_type: kafka
+  bootstrap_server: localhost:9092
+  topic: orders
+  format: confluent_avro
+  key_format: avro
+  schema_evolution: widen
+  on_incompatible_schema: dlq
+  schema_registry:
+    endpoint: http://registry:8081
+    api_key: the-reader
+    api_secret: the-password
+sinks:
+  clean:
+    connector_type: kafka
+    topic: clean
+    format: protobuf
+    schema_registry: {endpoint: 'http://registry:8081', api_key: me, api_secret: the-password}
+    key: id
+    key_format: confluent_avro
+  known:
+    connector_type: kafka
+    topic: known
+    format: json_schema
+    register_schema: false
+    schema_registry: {type: glue, region: eu-central-1, registry_name: shop}
+"""
+
+
+def test_what_registries_are_asked_and_told_is_explained_without_their_secrets(
+    tmp_path: Path,
+) -> None:
+    found = load(write(tmp_path, REGISTERED))
+    assert found.check() == []
+    story = found.explain()
+    assert story["before"][-5:] == [
+        "know the schemas of orders-value at http://registry:8081 (values of `source`)",
+        "know the schemas of orders-key at http://registry:8081 (keys of `source`)",
+        "register the schema of clean-value at http://registry:8081 if it is new "
+        "(values of `clean`)",
+        "register the schema of clean-key at http://registry:8081 if it is new (keys of `clean`)",
+        "the newest schema of known at AWS Glue, registry shop must fit the values of `known`",
+    ]
+    stages = {each["stage"]: each["does"] for each in story["queries"][0]["stages"]}
+    assert stages["Decode"] == (
+        "confluent_avro by http://registry:8081 into the columns of orders-value, the key as avro "
+        "into key; new fields become columns, and types may become wider, messages of any other "
+        "are bad records"
+    )
+    words = " ".join(each["does"] for each in story["queries"][0]["stages"])
+    assert "as protobuf with keys as confluent_avro, by Spark's writer" in words
+    assert "as json_schema, by Spark's writer" in words
+    assert "the-password" not in str(story)
+    assert "the-reader" not in str(story)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import singledispatch
 from typing import Any
 
+from headrace.formats.options import Part, Wanted
 from headrace.model.pipeline import DeduplicateTransform, Mode, Source, SqlTransform
 from headrace.plan import stateful
 from headrace.plan.stages import (
@@ -42,7 +43,7 @@ def explain(
     return {
         "pipeline": plan.pipeline.name,
         "mode": str(plan.pipeline.mode),
-        "before": [_ensure(stage) for stage in plan.prepare],
+        "before": [*(_ensure(stage) for stage in plan.prepare), *_registries(plan)],
         "queries": [_query(plan, query) for query in plan.queries],
         "side_by_side": list(_side_by_side(plan, session, partitions or {})),
         "position": list(_position(plan)),
@@ -60,6 +61,30 @@ def _ensure(stage: EnsureTopic) -> str:
     asked += [f"{name}={value}" for name, value in stage.config]
     shape = f" with {', '.join(asked)}" if asked else ""
     return f"{action}: {stage.topic} at {stage.bootstrap}{shape} ({stage.purpose})"
+
+
+def _registries(plan: Plan) -> Iterator[str]:
+    """What registries are asked, and told, before anything is read or written."""
+    for source in plan.sources:
+        for part, wanted in source.registered.items() if isinstance(source, KafkaSource) else ():
+            subjects = ", ".join(wanted.subjects) or "each id that comes"
+            yield f"know the schemas of {subjects} {_at(wanted)} ({part}s of `{source.name}`)"
+    for sink in plan.sinks:
+        if isinstance(sink, KafkaSink):
+            yield from _written_by(sink)
+
+
+def _written_by(sink: KafkaSink) -> Iterator[str]:
+    for part, wanted in sink.wanted.items():
+        whose = f"{', '.join(wanted.subjects)} {_at(wanted)}"
+        if wanted.registered and sink.options["register_schema"]:
+            yield f"register the schema of {whose} if it is new ({part}s of `{sink.name}`)"
+        elif wanted.registered:
+            yield f"the newest schema of {whose} must fit the {part}s of `{sink.name}`"
+
+
+def _at(wanted: Wanted) -> str:
+    return f"at {wanted.registry.words}" if wanted.registry is not None else ""
 
 
 def _query(plan: Plan, query: Query) -> dict[str, Any]:
@@ -139,8 +164,17 @@ def _(stage: SetAside) -> str:
 
 @words.register
 def _(stage: Write) -> str:
-    by = f", {stage.sink.by}" if isinstance(stage.sink, KafkaSink) else ""
-    return f"`{stage.sink.name}` to {stage.sink.target}{by}"
+    sink = stage.sink
+    how = f"{_written(sink)}, {sink.by}" if isinstance(sink, KafkaSink) else ""
+    return f"`{sink.name}` to {sink.target}{how}"
+
+
+def _written(sink: KafkaSink) -> str:
+    """In which formats, where they are not JSON and text."""
+    wanted = sink.wanted
+    value, key = wanted.get(Part.VALUE), wanted.get(Part.KEY)
+    values = f" as {value.format}" if value is not None and value.format != "json" else ""
+    return values + (f" with keys as {key.format}" if key is not None else "")
 
 
 def _stage_settings(stage: Stage) -> list[dict[str, str]]:

@@ -25,9 +25,9 @@ from headrace.formats.reading import KeyReading, Reading
 from headrace.model import pipeline as model
 from headrace.model.names import version_text
 from headrace.model.offsets import Offsets, Range, by_topic
-from headrace.model.schema import Schema, quote
+from headrace.model.schema import quote
 from headrace.model.subscription import Subscription, dead_letter_topic
-from headrace.sources import kafka_checks, kafka_settings
+from headrace.sources import kafka_checks, kafka_settings, kafka_shape
 from headrace.sources.kafka_options import (
     DATA,
     ENVELOPE,
@@ -38,7 +38,7 @@ from headrace.sources.kafka_options import (
     named_in,
     reset_of,
 )
-from headrace.sources.reader import RAW, Access, SourceContext, decoded, decoded_as
+from headrace.sources.reader import RAW, Access, SourceContext, decoded
 from headrace.spans import Diagnostic
 from headrace.spec import Options, Setting, Spec
 
@@ -111,13 +111,8 @@ class KafkaSource:
             return f"bytes as they are, in {', '.join(raw_format.COLUMNS)}{metadata}"
         key = self.key_wanted
         column = f", the key as {key.format} into {key.column}" if key is not None else ""
-        if self.unbound:
-            wanted = self.wanted
-            registry = wanted.registry.words if wanted.registry is not None else ""
-            subject = f"subject {', '.join(wanted.subjects)}" if wanted.subjects else "its schemas"
-            columns = wanted.schema or f"the columns of {subject}"
-            shown = decoded_as(columns) if isinstance(columns, Schema) else columns
-            return f"{wanted.format} by {registry} into {shown}{column}{metadata}"
+        if Part.VALUE in self.registered and Part.VALUE not in self.schemas:
+            return kafka_shape.registered(self.wanted, column + metadata, self.options)
         return decoded(self.reading.name, self.reading.schema, column + metadata, self.bad_data)
 
     @property

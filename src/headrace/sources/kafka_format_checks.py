@@ -35,7 +35,7 @@ def faults(options: Options) -> Iterator[Diagnostic]:
     yield from _columns(options, value)
     if value.format == "raw":
         yield from _raw(options)
-    yield from _key(options, key)
+    yield from _key(options, value, key)
     yield from _registry(options, value, key)
     for wanted in (value, key) if key is not None else (value,):
         yield from _written(options, wanted)
@@ -79,7 +79,7 @@ def _raw(options: Options) -> Iterator[Diagnostic]:
         yield Diagnostic("CONFLICT", message, options.at("tombstones"), "remove it")
 
 
-def _key(options: Options, wanted: Wanted | None) -> Iterator[Diagnostic]:
+def _key(options: Options, value: Wanted, wanted: Wanted | None) -> Iterator[Diagnostic]:
     if wanted is None:
         for name in _OF_KEYS:
             if name in options and "key_format" not in {*options.values, *options.meant}:
@@ -88,6 +88,9 @@ def _key(options: Options, wanted: Wanted | None) -> Iterator[Diagnostic]:
                 yield Diagnostic("CONFLICT", message, options.at(name), hint)
         return
     yield from checks.faults(options, wanted)
+    if value.format == "raw":
+        message = "`key_format` reads a key, and with raw bytes the column `key` is what came"
+        yield Diagnostic("CONFLICT", message, options.at("key_format"), "remove one of them")
     if wanted.format == "json" and not {*options.values, *options.meant} & {"key_schema"}:
         message = "`key_format: json` needs the columns of a key: `key_schema`"
         hint = 'add `key_schema: "id BIGINT NOT NULL"`'
