@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from pyspark.sql import SparkSession
 
+    from headrace.formats import protobuf_reading
     from headrace.formats.protobuf_schemas import Messages
+    from headrace.formats.protobuf_wire import Field
 
 # What the one column of a key is called in the message around it.
 _ONLY_FIELD = "value"
@@ -67,18 +69,24 @@ class ProtobufReading:
         parts = (repr((each.id, each.message, each.messages.files)) for each in self.writers)
         return _named("read", self.schema.ddl(), str(self.schema.required), *parts)
 
-    def register(self, spark: SparkSession) -> None:
+    @property
+    def messages(self) -> protobuf_reading.Messages:
+        """What workers go by."""
         from headrace.formats import protobuf_reading
         from headrace.formats.protobuf_types import arrow_struct
 
         glue = self.frames is not None and self.frames.framing is Framing.GLUE
         writers = tuple(self._writer(each) for each in self.writers)
         columns = arrow_struct(fields_of(self.schema))
-        messages = protobuf_reading.Messages(columns, writers, self.frames is not None, glue)
-        result = f"struct<{protobuf_reading.FAULT}: string, {_struct_ddl(self.schema)}>"
+        return protobuf_reading.Messages(columns, writers, self.frames is not None, glue)
+
+    def register(self, spark: SparkSession) -> None:
+        from headrace.formats import protobuf_reading
+
         if self.frames is not None:
             self.frames.register(spark)
-        _register(spark, self._function, protobuf_reading.function(messages), result)
+        result = f"struct<{protobuf_reading.FAULT}: string, {_struct_ddl(self.schema)}>"
+        _register(spark, self._function, protobuf_reading.function(self.messages), result)
 
     def _writer(self, written: Written) -> Any:
         from headrace.formats import protobuf_reading
@@ -144,14 +152,19 @@ class ProtobufEncoding:
         parts = (self.written.message, repr(self.written.messages.files))
         return _named("write", self.rows.ddl(), *parts)
 
-    def register(self, spark: SparkSession) -> None:
-        from headrace.formats import protobuf_writing
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """What workers go by."""
         from headrace.formats.protobuf_types import fields_for
 
-        fields, _ = fields_for(self.written.descriptor, fields_of(self.rows), writing=True)
+        return fields_for(self.written.descriptor, fields_of(self.rows), writing=True)[0]
+
+    def register(self, spark: SparkSession) -> None:
+        from headrace.formats import protobuf_writing
+
         if self.frame is not None:
             self.frame.register(spark)
-        _register(spark, self._function, protobuf_writing.function(fields), "binary")
+        _register(spark, self._function, protobuf_writing.function(self.fields), "binary")
 
     def of_fields(self, fields: Fields) -> str:
         return self._framed(f"struct({listed(fields)})")
@@ -248,7 +261,7 @@ class ProtobufFormat:
             raise ValueError("; ".join(faults))
         frame = Frame.of(schema, wanted) if schema is not None else None
         required = tuple(_required(written.descriptor, fields_of(inside)))
-        only = one_value(rows) is not None
+        only = one_value(rows) is not None and fields_of(rows)[0].type.name != "STRUCT"
         return ProtobufEncoding(written, inside, required, frame, only)
 
 

@@ -136,9 +136,9 @@ def _struct_inside(type: SqlType) -> SqlType | None:
 
 def _record_name(column: str, taken: set[str]) -> str:
     """For the message inside; it must not be the name of a field, nor that of another."""
-    name = "".join(part[:1].upper() + part[1:] for part in column.split("_")) or "Record"
+    name = "".join(part[:1].upper() + part[1:] for part in column.split("_")) + "Record"
     while name.lower() in taken:
-        name += "Record"
+        name += "_"
     taken.add(name.lower())
     return name
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf import struct_pb2
+from google.protobuf.message import DecodeError
 
 from headrace.formats.protobuf_wire import Codec, Field, Kind, Many, Value
 
@@ -405,7 +406,7 @@ class _Conversion:
             if each is not None:
                 try:
                     text = json.dumps(_plain(kind.FromString(each)), ensure_ascii=False)
-                except (ValueError, RecursionError):
+                except (DecodeError, RecursionError):
                     wrong[number] = True
             texts.append(text)
         self._mark(NOT_PROTOBUF, wrong, place)

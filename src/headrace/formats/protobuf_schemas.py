@@ -49,7 +49,7 @@ print(json.dumps({"files": files, "message": descriptor.full_name}))
 _SECONDS = 60
 # What the compiler notes for its own makers.
 _LOG = re.compile(r"[IWE]\d{4} ")
-_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"', re.MULTILINE)
+_IMPORT = re.compile(r'\bimport\s+(?:public\s+|weak\s+)?"([^"]+)"')
 
 
 @dataclass(frozen=True)
