@@ -198,12 +198,14 @@ class SourceSchemas:
         stores: Stores | None = None,
         keep: bool = True,
         anew: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._state = state
         self._tell = tell
         self._stores = stores or Stores()
         self._keep = keep
         self._anew = anew
+        self._clock = clock
         self._known: dict[tuple[str, Part], Known] = {}
         # Registries that do not answer, and when each is asked again.
         self._silent: dict[str, float] = {}
@@ -222,7 +224,7 @@ class SourceSchemas:
     def refresh(self, plan: Plan) -> bool:
         """Take up new versions of the subjects; whether there were any, so that the plan is to be
         bound again. IncompatibleChange ends the run. A registry that does not answer is told of
-        once, as messages with schemas that are known can be read without it.
+        once and left alone for a while, as messages with known schemas can be read without it.
         """
         changed = [self._refreshed(plan, messages) for messages in self._messages(plan)]
         return any(changed)
@@ -293,14 +295,14 @@ class SourceSchemas:
 
     def _refreshed(self, plan: Plan, messages: Messages) -> bool:
         url = messages.store.url
-        if time.monotonic() < self._silent.get(url, 0):
+        if self._clock() < self._silent.get(url, 0):
             return False
         try:
             news = messages.news(self._known[messages.place])
         except OutsideError as unheard:
             if url not in self._silent:
                 self._warn(f"{unheard}; messages with schemas that are known are read meanwhile")
-            self._silent[url] = time.monotonic() + QUIET_SECONDS
+            self._silent[url] = self._clock() + QUIET_SECONDS
             return False
         self._silent.pop(url, None)
         self._take_up(plan, messages, news)
