@@ -16,6 +16,7 @@ from headrace.codeview.recording import Code, NotRecordable, Recorded, render
 from headrace.codeview.secrets import secrets
 from headrace.codeview.text import Script, variable
 from headrace.errors import DefinitionError
+from headrace.formats.options import Compression, Wanted
 from headrace.model.offsets import Range
 from headrace.model.pipeline import Mode, OutputMode
 from headrace.plan.explain import words
@@ -54,7 +55,12 @@ def script(
 
 
 def _refuse_schemas(plan: Plan) -> None:
-    """The ids of schemas are known when they are registered, and Spark cannot write Protobuf."""
+    """The ids of schemas are known when they are registered, and Spark alone has no Protobuf."""
+    for source in plan.sources:
+        for wanted in (source.wanted, source.key_wanted) if isinstance(source, KafkaSource) else ():
+            reason = _unscripted(wanted) if wanted is not None else None
+            if reason is not None:
+                raise NotScripted(source.name, reason, "source")
     for sink in plan.sinks:
         for part, wanted in sink.typed.items() if isinstance(sink, KafkaSink) else ():
             if wanted.registered:
@@ -62,6 +68,16 @@ def _refuse_schemas(plan: Plan) -> None:
                 raise NotScripted(sink.name, reason)
             if wanted.language == "protobuf":
                 raise NotScripted(sink.name, "only Headrace writes Protobuf")
+
+
+def _unscripted(wanted: Wanted) -> str | None:
+    """Why messages are read by functions of Headrace's, and not by SQL alone."""
+    if wanted.language == "protobuf":
+        return "only Headrace reads Protobuf"
+    glue = wanted.registered and wanted.registry is not None and wanted.registry.kind == "glue"
+    if glue and wanted.compression is not Compression.NONE:
+        return "its messages may be compressed, and only Headrace unpacks them"
+    return None
 
 
 class _View:

@@ -154,11 +154,11 @@ class SinkWriter(Protocol):
 
 
 class NotScripted(DefinitionError):
-    """A sink that only Headrace can write as its options ask."""
+    """A sink that only Headrace can write as its options ask, or a source that only it can read."""
 
-    def __init__(self, sink: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, kind: str = "sink") -> None:
         super().__init__(
-            f"there is no script for this pipeline: sink `{sink}`: {reason}",
+            f"there is no script for this pipeline: {kind} `{name}`: {reason}",
             hint="run it with `headrace run`; `headrace explain` says what it does",
         )
 
