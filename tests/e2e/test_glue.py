@@ -16,7 +16,11 @@ from headrace.admin import records
 from headrace.admin.glue_store import GlueStore
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import StoredSchema
+from headrace.formats import single
 from headrace.formats.deadletter import HEADER_PREFIX
+from headrace.project import Project
+from headrace.shell.session import Session
+from headrace.testing.fixtures import TopicMaker
 from headrace.testing.glue import GlueServer
 
 from .conftest import Bench
@@ -143,3 +147,82 @@ def test_messages_of_glue_are_read_and_written_packed_and_plain(
     assert "what is packed is broken" in found[b"broken"][1]
     assert found[b"gzip"][1].endswith("not known: 01")
     assert unknown in found[b"unknown"][1]
+
+
+# Tables without columns, of the other formats
+
+ITEM = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["id"],
+    }
+)
+EVENT = """syntax = "proto3";
+message Zone { string name = 1; }
+message Event { int64 id = 1; map<string, double> sums = 2; }
+"""
+TABLES = """
+CREATE CONNECTION shop TO kafka (
+    bootstrap_servers = 'SERVERS', 'schema_registry.type' = 'glue',
+    'schema_registry.endpoint' = 'ENDPOINT', 'schema_registry.region' = 'eu-central-1',
+    'schema_registry.api_key' = 'not-a-key', 'schema_registry.api_secret' = 'not-a-secret'
+);
+CREATE TABLE items WITH ( connector = 'shop', topic = 'TOPIC', format = 'json_schema' );
+CREATE TABLE events WITH (
+    connector = 'shop', topic = 'EVENTS', format = 'protobuf', message = 'Event'
+);
+"""
+RUN = """
+CREATE TABLE joined WITH (
+    connector = 'shop', topic = 'TOPIC-joined', create_topic = 'true', format = 'protobuf',
+    'schema_registry.compression' = 'zlib'
+);
+CREATE PIPELINE `NAME` WITH ( mode = 'batch' ) AS
+INSERT INTO joined SELECT i.id, i.tags, e.sums FROM items i JOIN events e ON i.id = e.id;
+"""
+
+
+def test_tables_of_sql_take_their_columns_from_glue(
+    bench: Bench, spark: SparkSession, glue_server: GlueServer, topic: TopicMaker
+) -> None:
+    store, events = glue_server.store(), topic("events")
+    item = store.register(bench.topic, SchemaType.JSON, ITEM)
+    event = store.register(events, SchemaType.PROTOBUF, EVENT)
+    items = [json.dumps({"id": number, "tags": ["a"] * number}).encode() for number in (1, 2)]
+    # Event is the first of all names; its payload has id, and one sum.
+    made = [b"\0\x08" + bytes([number]) + b"\x12\x0c\x0a\x01s\x11" + bytes(8) for number in (1, 2)]
+    for name, schema, payloads in ((bench.topic, item, items), (events, event, made)):
+        sent = [
+            records.Record(framed(schema.id, payload, packed=number == 0))
+            for number, payload in enumerate(payloads)
+        ]
+        records.produce(bench.cluster, name, sent).raise_if_rejected()
+    tables = TABLES.replace("ENDPOINT", glue_server.endpoint).replace("EVENTS", events)
+    file = bench.write(tables + RUN, "run.sql")
+
+    (bench.folder / ".headrace").mkdir()
+    session = Session(Project(bench.folder), spark=spark)
+    list(session.run(bench.write(tables, "tables.sql").read_text()))
+    select = "SELECT i.*, e.sums FROM items i JOIN events e ON i.id = e.id ORDER BY i.id"
+    described, shown = session.run(f"DESCRIBE items; {select}")
+    assert [(row[0], row[1]) for row in described.rows] == [
+        ("id", "BIGINT"),
+        ("tags", "ARRAY<STRING>"),
+    ]
+    assert shown.columns == ("id", "tags", "sums")
+    assert shown.rows == ((1, ["a"], {"s": 0.0}), (2, ["a", "a"], {"s": 0.0}))
+    session.close()
+
+    headrace.load(file).run(spark=spark)
+    written = [each.value or b"" for each in bench.read(f"{bench.topic}-joined")]
+    assert {message[:2] for message in written} == {b"\x03\x05"}
+    messages = single.Messages(store)
+    found = [json.loads(messages.decoded(message) or b"") for message in written]
+    assert sorted(found, key=lambda row: row["id"]) == [
+        {"id": "1", "tags": ["a"], "sums": {"s": 0.0}},
+        {"id": "2", "tags": ["a", "a"], "sums": {"s": 0.0}},
+    ]
