@@ -33,6 +33,7 @@ BAD_INDEX = "BAD_MESSAGE_INDEX"
 _DOUBTFUL = "doubtful"
 
 CONFLUENT_SIZE, GLUE_SIZE = 5, 18
+_LONGEST_VALUE = 2**31 - 1
 # Messages inside of messages, in a message index.
 _DEEPEST = 16
 
@@ -90,6 +91,8 @@ class Reader:
         self._type = pa.struct(fields)
 
     def read(self, values: pa.Array) -> pa.StructArray:
+        if not len(values):
+            return pa.nulls(0, self._type)
         if values.type != pa.binary():
             values = values.cast(pa.binary())
         pieces, rows = [], []
@@ -471,7 +474,8 @@ def _bytes_of(values: pa.Array) -> tuple[Any, Any]:
     """The bytes of all values, and where each begins and the last ends."""
     _, offsets, data = values.buffers()
     where = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(data or b"", np.uint8), where.astype(np.int64)
+    first, end = where[0], where[-1]
+    return np.frombuffer(data or b"", np.uint8)[first:end], where.astype(np.int64) - first
 
 
 def _heads(values: pa.Array, size: int) -> tuple[Any, Any]:
@@ -486,20 +490,12 @@ def _heads(values: pa.Array, size: int) -> tuple[Any, Any]:
 
 
 def _from(values: pa.Array, begins: Any) -> pa.Array:
-    """What is left of each value behind its first bytes."""
-    data, offsets = _bytes_of(values)
-    lengths = np.diff(offsets) - begins
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    kept = np.zeros(len(data) + 1, np.int8)
-    # One where bytes begin that are kept, and back to zero where they end.
-    np.add.at(kept, offsets[:-1] + begins, 1)
-    np.add.at(kept, offsets[1:], -1)
-    bodies = data[np.cumsum(kept[:-1], dtype=np.int8).astype(bool)]
-    return pa.Array.from_buffers(
-        pa.binary(),
-        len(values),
-        [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(bodies)],
-    )
+    """What is left of each value behind its first bytes; nearly always the same number of them."""
+    if (begins == begins[0]).all():
+        # With an end: without one pyarrow reckons with a size below zero.
+        return pc.binary_slice(values, int(begins[0]), _LONGEST_VALUE)
+    each = zip(values.to_pylist(), begins.tolist(), strict=True)
+    return pa.array([value[begin:] for value, begin in each], pa.binary())
 
 
 def _paths(values: pa.Array, skip: int, glue: bool) -> tuple[Any, Any]:
