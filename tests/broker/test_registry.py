@@ -148,6 +148,27 @@ def test_schemas_outlive_a_stop_a_crash_and_a_time_without_a_registry(
     assert schemas("compatibility").out == "BACKWARD\n"
 
 
+def test_columns_of_a_topic_are_those_of_this_folders_registry(
+    home: Home, schemas: Schemas, unique: Unique
+) -> None:
+    topic = unique("sampled")
+    home.headrace("topics", "create", topic)
+    (home.path / "rows").write_text('{"id": 1, "seen": true}\n')
+    home.headrace("produce", topic, "rows")
+
+    sampled = home.headrace("infer", topic, "--as", "schema")
+    schemas("register", f"{topic}-value", home.file("order.avsc", ORDER))
+    known = home.headrace("infer", topic, "--as", "schema")
+    anyway = home.headrace("infer", topic, "--as", "schema", "--sample", 5)
+
+    assert (sampled.code, sampled.out) == (0, "id BIGINT, seen BOOLEAN\n")
+    assert (known.code, known.out) == (0, "id BIGINT\n")
+    assert f"from {topic}-value, version 1" in known.err
+    assert anyway.out == sampled.out
+    glue = home.headrace("schemas", "list", "--registry", "glue://eu-central-1")
+    assert (glue.code, "which AWS Glue has not" in glue.err) == (2, True)
+
+
 # The schemas
 
 

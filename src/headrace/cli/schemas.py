@@ -287,9 +287,16 @@ def _reach(
 ) -> Registry:
     from headrace.admin.registry_client import REQUEST_SECONDS, connect
 
+    url = registry_url(registry)
+    if url.startswith("glue:"):
+        raise DefinitionError(
+            "these commands speak the API of Confluent's registry, which AWS Glue has not",
+            hint="see `aws glue list-schemas` and `aws glue get-schema-version`; pipelines, "
+            "`headrace infer` and `headrace consume --decode` work with it",
+        )
     if user is not None and password is None and seconds is None and sys.stdin.isatty():
         password = typer.prompt(f"Password of {user}", hide_input=True, err=True)
-    return connect(registry_url(registry), user, password, seconds or REQUEST_SECONDS)
+    return connect(url, user, password, seconds or REQUEST_SECONDS)
 
 
 def _read(file: Path, type: _Type | None, references: Sequence[str] | None) -> Schema:
