@@ -120,7 +120,7 @@ class SinkSchemas:
     """The schemas of one run's sinks. All of it runs on the driver.
 
     Where it is not to `register` any, sinks can make messages that nobody is to get: the ids of new
-    schemas in them are none.
+    schemas in them are none, and no registry need be there.
     """
 
     def __init__(self, stores: Stores | None = None, register: bool = True) -> None:
@@ -170,7 +170,7 @@ class SinkSchemas:
         if not bare.sink.registers:
             return replace(bare, schema=_newest(store, subject, bare))
         given = form.given(wanted)
-        newest = store.newest(subject) if given is None else None
+        newest = store.newest(subject) if given is None and self._register else None
         try:
             text, references = given or (form.made(_name(bare), bare.rows, newest), ())
         except ValueError as misfit:
