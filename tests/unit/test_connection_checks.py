@@ -127,6 +127,30 @@ def test_a_login_is_that_of_the_client_and_is_in_no_text(project: Project) -> No
     assert checks[5:] == ["topic", "permission", "group"]
 
 
+def test_options_inside_of_an_option_have_names_with_dots(project: Project) -> None:
+    catalog = Catalog.of(project)
+    catalog.put(
+        "connection",
+        "avro",
+        "CREATE CONNECTION avro TO kafka ( bootstrap_servers = 'one:9092', format = 'avro', "
+        "schema_registry = ( endpoint = 'http://a:8081', api_secret = '${secret:word}' ) )",
+    )
+    catalog.put(
+        "table",
+        "orders",
+        "CREATE TABLE orders WITH ( connector = 'avro', topic = 'orders', "
+        "'schema_registry.api_key' = 'me' )",
+    )
+    orders = Known.of(catalog).connection("orders")
+    registry = {name: each for name, each in orders.options.items() if "registry" in name}
+    assert registry == {
+        "schema_registry.endpoint": "http://a:8081",
+        "schema_registry.api_key": "me",
+        "schema_registry.api_secret": "hunter2",
+    }
+    assert orders.hide("no hunter2 of a mapping") == "no (hidden) of a mapping"
+
+
 def test_a_name_that_is_not_there_is_told_with_the_nearest(project: Project) -> None:
     with pytest.raises(DefinitionError) as caught:
         connections.test_connection(project, "kafka_inn")

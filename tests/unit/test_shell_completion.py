@@ -57,6 +57,13 @@ def suggested(text: str, names: Names) -> list[str]:
         ("CREATE CONNECTION c TO kafka ( include_metadata = |", "true"),
         ("CREATE CONNECTION c TO kafka ( 'auth.pass|", "auth.password' = "),
         ("CREATE CONNECTION c TO kafka ( auth|", "'auth.type' = "),
+        ("CREATE CONNECTION c TO kafka ( format = 'confluent_a|", "confluent_avro'"),
+        ("CREATE CONNECTION c TO kafka ( 'schema_registry.e|", "schema_registry.endpoint' = "),
+        ("CREATE CONNECTION c TO kafka ( 'schema_registry.type' = |", "'confluent'"),
+        (
+            "CREATE CONNECTION c TO kafka ( 'schema_registry.api_secret' = |",
+            "'${secret:kafka_password}'",
+        ),
         ("CREATE CONNECTION c TO kafka ( 'auth.password' = |", "'${secret:kafka_password}'"),
         ("CREATE CONNECTION c TO jdbc ( password = |", "'${secret:kafka_password}'"),
         ("CREATE CONNECTION c TO jdbc ( url = 'x${secret:|", "x${secret:kafka_password}"),
