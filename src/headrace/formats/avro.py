@@ -22,7 +22,7 @@ from headrace.formats.avro_writing import AvroEncoding
 from headrace.formats.encoding import Encoding
 from headrace.formats.framing import Frame, Frames
 from headrace.formats.known import Known
-from headrace.formats.options import Wanted
+from headrace.formats.options import Part, Wanted
 from headrace.formats.reading import Reading
 from headrace.model.schema import Column, Schema
 from headrace.model.types import SqlType, fields_of, struct
@@ -183,9 +183,14 @@ def _columns(schema: AvroSchema, wanted: Wanted) -> Schema:
     root = alone(schema.root)
     if wanted.schema is not None:
         return wanted.schema
-    if not isinstance(root, Record):
-        return Schema((Column(wanted.column, avro_types.sql_type(root).ddl),))
-    return Schema(tuple(Column(each.name, each.type.ddl) for each in avro_types.fields(root)))
+    try:
+        if not isinstance(root, Record):
+            return Schema((Column(wanted.column, avro_types.sql_type(root).ddl),))
+        return Schema(tuple(Column(each.name, each.type.ddl) for each in avro_types.fields(root)))
+    except ValueError as fault:
+        option = "schema" if wanted.part is Part.VALUE else "key_schema"
+        hint = f"declare the columns that are wanted, without it, with `{option}`"
+        raise ValueError(f"{fault}; {hint}") from fault
 
 
 def _target(columns: Schema, scalar: bool) -> SqlType:

@@ -44,6 +44,7 @@ from headrace.formats.avro_types import (
     logical_json,
     member_name,
     sql_type,
+    words,
 )
 from headrace.model.types import SqlField, SqlType, array, map_of, struct
 
@@ -353,13 +354,8 @@ class _Resolver:
         return made, SqlField(field.name, SqlType("STRING"))
 
     def _unfit(self, node: Node, target: SqlType, path: _Path) -> _Both:
-        try:
-            own = sql_type(node, path).words
-        except ValueError as fault:
-            own = str(fault)
-        self.faults.append(
-            f"{at(path)} is {own} in the messages, and {target.words} in the columns"
-        )
+        there, here = f"{words(node)} in the messages", f"{target.words} in the columns"
+        self.faults.append(f"{at(path)} is {there}, and {here}")
         return _Both("null", "null", _NOTHING)
 
     def _record_of(self, node: Node) -> Node:

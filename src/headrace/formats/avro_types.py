@@ -241,6 +241,17 @@ def at(path: _Path) -> str:
     return f"`{'.'.join(path)}`" if path else "the message"
 
 
+def words(node: Node) -> str:
+    """What a type is, in Spark's words where it has some."""
+    try:
+        return sql_type(node).words
+    except ValueError:
+        inside = alone(node)
+        if isinstance(inside, Record | Again):
+            return f"the record `{inside.name}`"
+        return "a union" if isinstance(inside, Union) else f"of type {member_name(inside)}"
+
+
 def is_nothing(node: Node) -> bool:
     """Whether it is never anything but null."""
     return is_null(node) or (isinstance(node, Union) and not node.members)

@@ -28,7 +28,7 @@ from headrace.formats.avro_schema import (
     is_null,
     may_be_null,
 )
-from headrace.formats.avro_types import at, is_pair, member_name, sql_type
+from headrace.formats.avro_types import at, is_pair, member_name, sql_type, words
 from headrace.formats.encoding import Fields, one_value
 from headrace.formats.framing import Frame
 from headrace.model.schema import Schema, literal, quote
@@ -222,11 +222,8 @@ class _Shape:
         )
 
     def _unfit(self, sql: str, have: SqlType, node: Node, path: _Path) -> str:
-        try:
-            need = sql_type(node, path).words
-        except ValueError as fault:
-            need = str(fault)
-        self.faults.append(f"{at(path)} is {have.words} in the rows, and {need} in the schema")
+        here, there = f"{have.words} in the rows", f"{words(node)} in the schema"
+        self.faults.append(f"{at(path)} is {here}, and {there}")
         return sql
 
     def _expanded(self, node: Node) -> Node:

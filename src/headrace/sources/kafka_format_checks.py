@@ -38,7 +38,6 @@ def faults(options: Options) -> Iterator[Diagnostic]:
     yield from _key(options, value, key)
     yield from _registry(options, value, key)
     for wanted in (value, key) if key is not None else (value,):
-        yield from _written(options, wanted)
         yield from _subject(options, wanted)
     yield from _schemas(options, value, key)
 
@@ -54,18 +53,6 @@ def _columns(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
         message = f"the kafka source needs `schema`, as its records are {declared[wanted.format]}"
         hint = 'add `schema: "id BIGINT NOT NULL, customer STRING, amount DOUBLE"`, or read bytes '
         yield Diagnostic("MISSING_OPTION", message, options.span, hint + "with `format: raw`")
-
-
-def _written(options: Options, wanted: Wanted) -> Iterator[Diagnostic]:
-    """Whether it is said which schema messages of plain Avro were written with."""
-    said = {*options.values, *options.meant} & {"schema_registry", "schema_file", "key_schema_file"}
-    if wanted.format != "avro" or wanted.registered or wanted.gives_schema or said:
-        return
-    name, ways = "format", "`schema_registry`, `schema_file` or `avro_schema`"
-    if wanted.part is Part.KEY:
-        name, ways = "key_format", "`schema_registry` or `key_schema_file`"
-    message = f"`{name}: avro` needs the schema that messages are written with"
-    yield Diagnostic("MISSING_OPTION", message, options.at(name), f"add {ways}")
 
 
 def _raw(options: Options) -> Iterator[Diagnostic]:
