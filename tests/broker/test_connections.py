@@ -21,6 +21,8 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 
 from headrace.admin import groups
 from headrace.admin.client import Cluster
+from headrace.admin.registry_schemas import SchemaType
+from headrace.admin.stores import RegistryAddress, opened
 from headrace.shell import connections, kafka_checks, sockets
 from headrace.shell.connections import Failed, Report
 from headrace.shell.known import Connection
@@ -131,6 +133,23 @@ def test_topics_that_are_missing_matched_or_made_later(
     assert rows.ok
     new = report("kafka", bootstrap_server=servers, consumer_group=unique("new"))
     assert new.steps[-1].detail.endswith("is new")
+
+
+def test_a_registry_is_asked_for_the_subject_of_the_topic(
+    cluster: Cluster, topic: TopicMaker, registry_url: str
+) -> None:
+    orders = topic("orders")
+    options = {"bootstrap_server": cluster.bootstrap, "topic": orders, "type": "source"}
+    there = {**options, "schema_registry__url": registry_url}
+    check, detail, _ = failure(report("kafka", **there))
+    assert check == "registry"
+    assert f"{orders}-value is not among them" in detail
+    store = opened(RegistryAddress("confluent", registry_url, None, None))
+    store.register(f"{orders}-value", SchemaType.AVRO, '"long"')
+    assert results(report("kafka", **there))["registry"] == "ok"
+    nowhere = report("kafka", **options, schema_registry__endpoint="http://127.0.0.1:1")
+    assert failure(nowhere)[0] == "registry"
+    assert results(nowhere)["topic"] == "ok"
 
 
 def test_a_server_that_is_not_there_is_told_apart_from_one_that_is_mute(

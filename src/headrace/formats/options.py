@@ -121,6 +121,9 @@ REGISTRY = Option(
     ),
 )
 
+# In the order of `RegistryAddress`.
+REGISTRY_FIELDS = ("type", "endpoint", "api_key", "api_secret", "region", "registry_name")
+
 SERDE = Option(
     "serde_config",
     Type.MAPPING,
@@ -428,8 +431,7 @@ def registry_of(options: Options) -> RegistryAddress | None:
     """The registry that options name, in whichever of the two places."""
     named = options["schema_registry"]
     if named is not None:
-        fields = ("type", "endpoint", "api_key", "api_secret", "region", "registry_name")
-        return RegistryAddress(*(named[name] for name in fields))
+        return RegistryAddress(*(named[name] for name in REGISTRY_FIELDS))
     serde = _of(options, "serde_config")
     if serde is None or serde["schema_registry_url"] is None:
         return None

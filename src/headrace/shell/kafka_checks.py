@@ -20,7 +20,9 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
 from headrace.admin import brokers, client, groups, topics
 from headrace.admin.client import Cluster
 from headrace.admin.python_client import client_settings
+from headrace.admin.stores import opened
 from headrace.errors import AuthenticationFailure, HeadraceError, NoBrokersAvailable, UnknownGroup
+from headrace.formats.options import Part, subjects
 from headrace.shell import sockets
 from headrace.shell.connections import Check, Failed
 from headrace.shell.known import Connection
@@ -45,6 +47,8 @@ def checks(connection: Connection) -> Iterator[Check]:
         yield Check("permission", test.permission, vital=False)
     if connection.group and connection.role != "sink":
         yield Check("group", test.group, vital=False)
+    if connection.registry is not None:
+        yield Check("registry", lambda: _registry(connection), vital=False)
 
 
 @dataclass
@@ -219,6 +223,22 @@ def handshake(server: sockets.Address, context: ssl.SSLContext) -> str:
             f"no TLS at {sockets.written(server)}: {getattr(failure, 'reason', None) or failure}",
             "is this the port for TLS? A plain one needs 'security.protocol' = 'PLAINTEXT'",
         ) from failure
+
+
+def _registry(connection: Connection) -> str:
+    """Asked for its subjects, among which that of a topic to read must be."""
+    address = connection.registry
+    assert address is not None
+    known = opened(address).subjects()
+    told = f"{address.words} answers, with {len(known)} subjects"
+    named, topics = connection.options.get("value_subject"), connection.subscription.topics
+    wanted = subjects(named, topics, Part.VALUE, address)
+    if connection.role == "sink" or len(wanted) != 1:
+        return told
+    if wanted[0] not in known:
+        cure = "write to the topic, or register a schema; `value_subject` names another subject"
+        raise Failed(f"{told}, and {wanted[0]} is not among them", cure)
+    return f"{told}, {wanted[0]} among them"
 
 
 def _cure(failure: ssl.SSLCertVerificationError) -> str:

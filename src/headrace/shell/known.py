@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.admin import properties as client_properties
+from headrace.admin.stores import RegistryAddress
 from headrace.catalog import Catalog, Entry
 from headrace.errors import DefinitionError
+from headrace.formats.options import REGISTRY, REGISTRY_FIELDS
 from headrace.frontend import variables
 from headrace.frontend.sql.definitions import Definitions
 from headrace.frontend.sql.options import CONNECTOR, merged, roles
@@ -86,6 +88,18 @@ class Connection:
         """The properties by which a Kafka client logs in and speaks TLS."""
         named = {LOGIN.get(name, name): value for name, value in self.options.items()}
         return {name: named[name] for name in named if name in client_properties.LOGIN}
+
+    @property
+    def registry(self) -> RegistryAddress | None:
+        """The schema registry that it names."""
+        known, prefix = REGISTRY.inside, f"{REGISTRY.name}."
+        named = {
+            known.option(name.removeprefix(prefix)).name: value
+            for name, value in self.options.items()
+            if name.startswith(prefix) and name.removeprefix(prefix) in known.names
+        }
+        kind, *others = (named.get(name) for name in REGISTRY_FIELDS)
+        return RegistryAddress(kind or "confluent", *others) if named else None
 
     @property
     def address(self) -> str | None:
