@@ -53,7 +53,7 @@ def test_a_size_is_what_kafkas_client_counts(spark: SparkSession, headers: int) 
         for n in range(headers)
     )
     size = kafka_sizes.counted(
-        "CAST(k AS BINARY)", "octet_length(text)", f"array({parts})" if headers else None
+        "octet_length(k)", "octet_length(text)", f"array({parts})" if headers else None
     )
     counted = rows_of(spark, SIZES).selectExpr("size", f"{size} AS counted").collect()
     fixed = kafka_sizes.largest(10**9, None)
@@ -81,9 +81,29 @@ def test_a_bound_is_never_below_the_size(spark: SparkSession, tmp_path: Any) -> 
         [messages.key], [(name, sql, kinds[name]) for name, sql in messages.body], None
     )
     assert bound is not None
-    size = kafka_sizes.counted(messages.key, f"octet_length({messages.value})", None)
-    for row in rows.selectExpr(f"{bound} AS bound", f"{size} AS size").collect():
+    parts = f"octet_length({messages.key})", f"octet_length({messages.value})", None
+    size, near = kafka_sizes.counted(*parts), kafka_sizes.nearly(*parts)
+    found = rows.selectExpr(f"{bound} AS bound", f"{size} AS size", f"{near} AS near").collect()
+    for row in found:
         assert row["bound"] >= row["size"]
+        assert row["near"] >= row["size"]
+
+
+def test_a_key_counts_with_its_value(spark: SparkSession, tmp_path: Any) -> None:
+    """To the byte: the largest pair of them that fits is written, and one more is refused."""
+    limit = 1000 + 61 + 21  # and what Kafka adds
+    written = sink(tmp_path, key="k", value="v", max_request_bytes=limit)
+
+    def sent(size: int) -> DataFrame:
+        rows = spark.sql(f"SELECT repeat('k', {size}) AS k, repeat('v', 500) AS v")
+        guarded, made = written.guarded(rows)
+        return guarded.selectExpr(*(f"{sql} AS {name}" for name, sql in made.items()))
+
+    fits = 1000 - 500 - 2 - 2 - 1  # the lengths of value and key, and that of no headers
+    (row,) = sent(fits).collect()
+    assert (len(row["key"]), len(row["value"])) == (fits, 500)
+    with pytest.raises(Exception, match="key, value and headers have 1001 bytes, and 1000 fit"):
+        sent(fits + 1).collect()
 
 
 def test_messages_of_a_row_with_everything(spark: SparkSession, tmp_path: Any) -> None:

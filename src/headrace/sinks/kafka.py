@@ -309,17 +309,17 @@ class KafkaSink:
     def refusing(self, rows: DataFrame, letters: bool) -> DataFrame:
         """Rows with the hidden column, of which those that it cannot write are bad records now."""
         messages, limits = self._messages_of(rows), self._limits
-        found = kafka_refusals.find(messages, limits)
+        found = kafka_refusals.find(messages, limits, kafka_refusals.MEASURED)
         judged = kafka_refusals.measured(rows, messages, limits, letters)
         return kafka_refusals.refusing(judged, found, self.per_row, letters)
 
     def guarded(self, rows: DataFrame) -> tuple[DataFrame, dict[str, str]]:
         """The rows, and `expressions` over them that end the query at one it cannot write."""
-        messages, limits = self._messages_of(rows), self._limits
-        made = messages.expressions()
-        found = kafka_refusals.find(messages, limits)
-        value = kafka_refusals.guarded(made["value"], found, COLUMN in rows.columns)
-        return kafka_refusals.measured(rows, messages, limits), {**made, "value": value}
+        messages, written = self._messages_of(rows), kafka_refusals.WRITTEN
+        found = kafka_refusals.find(messages, self._limits, kafka_refusals.WRITTEN_SIZES)
+        value = kafka_refusals.guarded(written["value"], found, COLUMN in rows.columns)
+        made = {**messages.expressions(), "key": written["key"], "value": value}
+        return kafka_refusals.encoded(rows, messages), made
 
     def _messages_of(self, rows: DataFrame) -> Messages:
         for encoding in self.encodings.values():

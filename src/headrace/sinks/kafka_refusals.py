@@ -25,8 +25,10 @@ TOO_LARGE = "MessageSizeTooLarge"
 # What a query that must stop at a row fails with; the rest of the text is JSON.
 ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _FOUND = "__refusal"
-_ASKED = "__asked"
-_SIZES = {"key": "__key_bytes", "value": "__value_bytes"}
+# The columns of `encoded` and `measured` rows, and SQL for the sizes of the former.
+WRITTEN = {"key": "__written_key", "value": "__written_value"}
+MEASURED = {"key": "__key_bytes", "value": "__value_bytes"}
+WRITTEN_SIZES = {name: f"octet_length({column})" for name, column in WRITTEN.items()}
 
 
 @dataclass(frozen=True)
@@ -59,44 +61,59 @@ class Limits:
     topics: Mapping[str, TopicFacts]
 
 
-def find(messages: Messages, limits: Limits) -> list[Refusal]:
-    """In the order in which they are asked of rows that are `measured`."""
+def find(messages: Messages, limits: Limits, sizes: Mapping[str, str]) -> list[Refusal]:
+    """In the order in which they are asked of rows; `sizes` is SQL for those of key and value."""
     return [
         *_topic(messages),
         *_partition(messages, limits),
         *_timestamp(messages),
         *_event_id(messages),
         *_missing(messages),
-        _size(messages, limits),
+        _size(messages, limits, sizes),
     ]
 
 
-def measured(
-    rows: DataFrame, messages: Messages, limits: Limits, letters: bool = False
-) -> DataFrame:
-    """The rows with the sizes of their key and value, where these may be too large together.
+def measured(rows: DataFrame, messages: Messages, limits: Limits, letters: bool) -> DataFrame:
+    """The rows with the `MEASURED` sizes of their key and value, where these may be too large.
 
     For `letters` only rows that have the bytes of their record are asked, which few do. Encoding a
-    value only to count it is left to those that may be too large; it is done once, in a column of
-    its own, as Spark would do it again for every mention.
+    value only to count it is left to those that may be too large.
     """
-    conditions = [IS_GOOD] if COLUMN in rows.columns else []
+    conditions = [_writable(rows, messages)]
     if letters:
         conditions.append(f"{COLUMN}.value IS NOT NULL")
-    conditions += [f"NOT ({is_missing})" for _, is_missing in messages.missing]
     bound = _bound(messages, rows)
     if bound is not None:
         conditions.append(f"{bound} > {_limit(messages, limits)}")
-    asked = " AND ".join(conditions) or "true"
-    # What is not asked is NULL before it is encoded: Spark calls functions that are not its own for
+    asked = _encoded(rows, messages, " AND ".join(conditions))
+    sizes = (f"{WRITTEN_SIZES[name]} AS {size}" for name, size in MEASURED.items())
+    return asked.selectExpr(*(quote(name) for name in rows.columns), *sizes)
+
+
+def encoded(rows: DataFrame, messages: Messages) -> DataFrame:
+    """The rows with their `WRITTEN` key and value; NULL where they cannot be written.
+
+    Each is a column of its own, as Spark would encode it again for every mention.
+    """
+    return _encoded(rows, messages, _writable(rows, messages))
+
+
+def _encoded(rows: DataFrame, messages: Messages, condition: str) -> DataFrame:
+    # What is left out is NULL before it is encoded: Spark calls functions that are not its own for
     # every row, whatever condition stands around them.
-    chosen = [f"IF({asked}, {sql}, NULL) AS __{n}" for n, sql in messages.unwritten.items()]
-    written = messages.written({name: f"__{name}" for name in messages.unwritten})
-    sizes = {name: f"coalesce(octet_length({sql}), 0)" for name, sql in written.items()}
-    return rows.selectExpr("*", *chosen, f"{asked} AS {_ASKED}").selectExpr(
+    unwritten = messages.unwritten
+    chosen = (f"IF({condition}, {sql}, NULL) AS __to_{name}" for name, sql in unwritten.items())
+    written = messages.written({name: f"__to_{name}" for name in unwritten})
+    return rows.selectExpr("*", *chosen).selectExpr(
         *(quote(name) for name in rows.columns),
-        *(f"IF({_ASKED}, {size}, NULL) AS {_SIZES[name]}" for name, size in sizes.items()),
+        *(f"{sql} AS {WRITTEN[name]}" for name, sql in written.items()),
     )
+
+
+def _writable(rows: DataFrame, messages: Messages) -> str:
+    """SQL for whether a row can be encoded at all."""
+    good = [IS_GOOD] if COLUMN in rows.columns else []
+    return " AND ".join([*good, *(f"NOT ({sql})" for _, sql in messages.missing)]) or "true"
 
 
 def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool) -> DataFrame:
@@ -118,7 +135,7 @@ def refusing(rows: DataFrame, found: list[Refusal], per_row: bool, letters: bool
         rows.select(f"{COLUMN}.*").columns,
         {name: f"{_FOUND}.{name}" for name in ("error", "message")},
     )
-    own = [quote(name) for name in rows.columns if name not in (COLUMN, *_SIZES.values())]
+    own = [quote(name) for name in rows.columns if name not in (COLUMN, *MEASURED.values())]
     return judged.selectExpr(*own, f"IF({_FOUND} IS NULL, {COLUMN}, {marked}) AS {COLUMN}")
 
 
@@ -191,11 +208,14 @@ def _missing(messages: Messages) -> Iterator[Refusal]:
         yield Refusal("MISSING_FIELD", condition, words)
 
 
-def _size(messages: Messages, limits: Limits) -> Refusal:
+def _size(messages: Messages, limits: Limits, sizes: Mapping[str, str]) -> Refusal:
     limit = _limit(messages, limits)
-    size = kafka_sizes.counted(_SIZES["key"], _SIZES["value"], messages.headers)
+    parts = sizes["key"], sizes["value"], messages.headers
+    size = kafka_sizes.counted(*parts)
     words = f"concat('key, value and headers have ', {size}, ' bytes, and ', {limit}, ' fit')"
-    return Refusal(TOO_LARGE, f"{_SIZES['value']} IS NOT NULL AND {size} > {limit}", words)
+    # To count is left to those that are near the limit.
+    near = kafka_sizes.nearly(*parts)
+    return Refusal(TOO_LARGE, f"{near} > {limit} AND {size} > {limit}", words)
 
 
 def _limit(messages: Messages, limits: Limits) -> str:
