@@ -124,7 +124,7 @@ def test_a_class_is_found_beside_the_pipeline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "fault"),
     [
-        ("Order", "`Order` is no `module.Class`"),
+        ("Order", "it is no `module.Class`"),
         ("nowhere.Order", "No module named 'nowhere'"),
         ("json.JSONDecoder", "has no attribute 'DESCRIPTOR'"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -379,3 +381,38 @@ def test_columns_of_the_format_are_those_of_the_message() -> None:
     assert PROTOBUF.columns_of(stored(NESTED), replace(FRAMED, message="C"))[0] == columns_of(
         schemas.of_text(NESTED).message("C")
     )
+
+
+IN_A_WORKER = """
+import pickle, sys
+sys.modules["headrace"] = None
+import pyarrow as pa
+read, write = pickle.loads(sys.stdin.buffer.read())
+rows = read(pa.array([b"\\0\\0\\0\\0\\7\\2\\2\\x08\\5"], pa.binary()))
+print(rows.to_pylist(), write(rows).to_pylist())
+"""
+
+
+def test_workers_need_no_headrace() -> None:
+    from pyspark import cloudpickle
+
+    from headrace.formats import protobuf_wire
+
+    for module in (protobuf_wire, protobuf_reading, protobuf_writing):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    wanted = replace(FRAMED, message="C")
+    rows = Schema.parse("y INT")
+    known = Known(Framing.CONFLUENT, rows, (stored(NESTED),), stored(NESTED))
+    reading = PROTOBUF.reading(wanted, "s", known)
+    encoding = PROTOBUF.encoding(wanted, rows, stored(NESTED))
+    assert isinstance(reading, ProtobufReading)
+    assert isinstance(encoding, ProtobufEncoding)
+    functions = (
+        protobuf_reading.function(reading.messages),
+        protobuf_writing.function(encoding.fields),
+    )
+    pickled = cloudpickle.dumps(functions)  # type: ignore[no-untyped-call]
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_WORKER], input=pickled, capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == "[{'__fault': None, 'y': 5}] [b'\\x08\\x05']"

@@ -204,12 +204,12 @@ def of_class(classpath: str, folder: Path) -> Messages:
     once. Raises ValueError.
     """
     if "." not in classpath:
-        raise ValueError(f"`{classpath}` is no `module.Class`")
+        raise ValueError("it is no `module.Class`")
     path = json.dumps([str(folder), *(each for each in sys.path if each)])
     done = _run("-c", _OF_CLASS, classpath, path)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["Python ended"])[-1]
-        raise ValueError(f"`{classpath}` is no class of a Protobuf message: {last}")
+        raise ValueError(f"it is no class of a Protobuf message: {last}")
     told = json.loads(done.stdout.strip().splitlines()[-1])
     files = FileDescriptorSet()
     for each in told["files"]:
