@@ -6,6 +6,7 @@ Pickled by value: a worker needs no Headrace. Nothing here may use other parts o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
 from headrace.formats.protobuf_wire import ENTRY, FLOATS, Codec, Field, Kind, Many, Value, parts
 
+# What a query fails with at a row that no message can be made of; the rest of the text is JSON.
+_ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _ARROW = {
     FieldDescriptorProto.TYPE_DOUBLE: pa.float64(),
     FieldDescriptorProto.TYPE_FLOAT: pa.float32(),
@@ -42,7 +45,11 @@ def function(fields: tuple[Field, ...]) -> Callable[[pa.Array], pa.Array]:
     def write(rows: pa.Array) -> pa.Array:
         if not made:
             made.append(Encoder(fields))
-        return made[0].encode(rows)
+        try:
+            return made[0].encode(rows)
+        except ValueError as fault:
+            told = {"error": "NOT_PROTOBUF", "message": str(fault)}
+            raise ValueError(_ROW_REFUSED + json.dumps(told)) from fault
 
     return write
 
