@@ -210,7 +210,7 @@ def test_a_stream_takes_up_new_fields_and_wider_types_and_stops_at_what_does_not
 
 
 def test_a_shared_stream_takes_up_new_fields_and_schemas_of_other_subjects(shop: Shop) -> None:
-    file = shop.write(PIPELINE, "share_partitions: true")
+    file = shop.write(PIPELINE, "share_partitions: true\n  consumer_group: NAME")
     first = [{"id": n, "amount": n} for n in range(6)]
     second = [{"id": n, "amount": n, "currency": "EUR"} for n in range(6, 12)]
     shop.send(schema(ID, AMOUNT), *first)
