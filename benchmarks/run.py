@@ -2,7 +2,8 @@
 
 All read the same generated orders from one Kafka topic and write the paid ones and the dead
 letters to topics of their own, turn by turn, each time as a new process. What they wrote is
-counted before any figure is believed. Results: a table here, and `benchmarks/results/`.
+counted before any figure is believed. Then Headrace does it in every format (`formats.py`).
+Results: tables here, and `benchmarks/results/`.
 """
 
 from __future__ import annotations
@@ -11,32 +12,33 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
+import formats
 import psutil
+import turns
 from confluent_kafka import Producer
-from measure import Measured, measure
+from measure import Measured
+from turns import Turn
 
-from headrace.admin import places, reading, topics
+from headrace.admin import topics
 from headrace.admin.client import Cluster, connect
 from headrace.cluster import jars, java
-from headrace.demo.events import FILTERED, KEPT, OrderEvent, order_events
+from headrace.demo.events import FILTERED, KEPT, order_events
 from headrace.testing.broker import kafka
 
 HERE = Path(__file__).parent
-PARTITIONS = 4
 BAD_SHARE = 0.001
 # Only what both sides see: the hand-written script takes text that is not UTF-8 for good.
 BAD = ("NOT_JSON", "WRONG_TYPE", "MISSING_FIELD", "EMPTY_VALUE", "NULL_VALUE")
@@ -46,40 +48,33 @@ TARGET = 1.05
 ONCE_TARGET = 1.10
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One run of one side: where it writes and keeps its state."""
-
-    side: str
-    number: int
-    folder: Path
-
-    @property
-    def output(self) -> str:
-        return f"{self.side}.{self.number}.paid"
-
-    @property
-    def dead(self) -> str:
-        return f"{self.side}.{self.number}.dlq"
-
-
-class WrongOutput(Exception):
-    def __init__(self, turn: Turn, found: tuple[int, int], expected: tuple[int, int]) -> None:
-        super().__init__(f"{turn.side}: {found} records and dead letters, and not {expected}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--formats-only", action="store_true", help="nothing is kept")
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder, kafka() as broker:
-        cluster = connect(broker.bootstrap)
-        expected = _fill(cluster, options.records)
-        turns = _turns(cluster, Path(folder), options.rounds, expected)
-    report = _report(turns, options.records, load)
+    with (
+        tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder,
+        kafka(registry=True) as broker,
+    ):
+        cluster, place = connect(broker.bootstrap), Path(folder)
+        assert broker.registry is not None
+        found: dict[str, list[Measured]] = {}
+        if not options.formats_only:
+            expected = _fill(cluster, options.records)
+            found = turns.take(cluster, place, options.rounds, expected, SIDES)
+            topics.delete(cluster, [SOURCE])
+        by_format = formats.measured(
+            cluster, broker.registry, place, options.rounds, options.records
+        )
+    compared = formats.report(by_format, options.records)
+    if options.formats_only:
+        print("\n" + "\n".join(formats.lines(compared)))
+        return
+    report = _report(found, options.records, load) | {"formats": compared}
     _keep(report, options.results)
     print("\n" + _markdown(report))
 
@@ -90,62 +85,24 @@ def main() -> None:
 def _fill(cluster: Cluster, count: int) -> tuple[int, int]:
     """Write the orders; how many must be kept, and how many must become dead letters."""
     print(f"writing {count:,} orders …", flush=True)
-    topics.create(cluster, SOURCE, PARTITIONS)
+    topics.create(cluster, SOURCE, turns.PARTITIONS)
     producer = Producer(cluster.client_config(linger_ms=50, batch_size=1_000_000))
     fates: Counter[str] = Counter()
     size = 0
     for event in islice(order_events(bad_share=BAD_SHARE, bad=BAD), count):
         fates[event.fate] += 1
         size += len(event.value or b"")
-        _send(producer, event)
+        turns.produce(producer, SOURCE, event.value, event.key)
     producer.flush()
     bad = sum(n for fate, n in fates.items() if fate not in (KEPT, FILTERED))
     print(f"  {size / count:.0f} bytes each, {fates[KEPT]:,} to keep, {bad:,} bad", flush=True)
-    written = _size(cluster, SOURCE)
+    written = turns.size(cluster, SOURCE)
     if written != count:
         raise SystemExit(f"{written:,} records in the topic, and not {count:,}")
     return fates[KEPT], bad
 
 
-def _send(producer: Producer, event: OrderEvent) -> None:
-    while True:
-        try:
-            return producer.produce(SOURCE, event.value, event.key)
-        except BufferError:
-            producer.poll(0.1)
-
-
 # The turns
-
-
-def _turns(
-    cluster: Cluster, folder: Path, rounds: int, expected: tuple[int, int]
-) -> dict[str, list[Measured]]:
-    found: dict[str, list[Measured]] = {side: [] for side in SIDES}
-    for number in range(1, rounds + 1):
-        for side, command in SIDES.items():
-            turn = Turn(side, number, folder / f"{side}-{number}")
-            turn.folder.mkdir()
-            measured = _run(cluster, turn, command(cluster, turn), expected)
-            found[side].append(measured)
-            print(f"  {side:<12} {number}: {_short(measured)}", flush=True)
-    return found
-
-
-def _run(cluster: Cluster, turn: Turn, command: list[str], expected: tuple[int, int]) -> Measured:
-    topics.create(cluster, turn.output, PARTITIONS)
-    topics.create(cluster, turn.dead, PARTITIONS)
-    environment = {**os.environ, "HEADRACE_BOOTSTRAP_SERVER": cluster.bootstrap}
-    environment["PYSPARK_PYTHON"] = sys.executable
-    environment.setdefault("JAVA_HOME", str(java.find_java().parent.parent))
-    measured = measure(
-        command, environment, turn.folder / "log", lambda: _size(cluster, turn.output) > 0
-    )
-    found = _count(cluster, turn.output), _count(cluster, turn.dead)
-    if found != expected:
-        raise WrongOutput(turn, found, expected)
-    topics.delete(cluster, [turn.output, turn.dead])
-    return measured
 
 
 def _headrace(_cluster: Cluster, turn: Turn, guarantee: str = "at_least_once") -> list[str]:
@@ -156,11 +113,7 @@ def _headrace(_cluster: Cluster, turn: Turn, guarantee: str = "at_least_once") -
     text = text.replace("orders.paid", turn.output).replace("orders.dlq", turn.dead)
     # Another name for each turn: with the same one it would go on where its ledger is.
     text = text.replace("pipeline: orders", f"pipeline: orders-{turn.side}-{turn.number}")
-    file = turn.folder / "orders.yaml"
-    file.write_text(text)
-    (turn.folder / ".headrace").mkdir()
-    program = "import headrace.cli.main as m; m.main()"
-    return [sys.executable, "-c", program, "run", "--once", "--progress", "none", str(file)]
+    return turns.headrace(turn, text)
 
 
 def _exactly_once(cluster: Cluster, turn: Turn) -> list[str]:
@@ -174,58 +127,28 @@ def _handwritten(cluster: Cluster, turn: Turn) -> list[str]:
     return [sys.executable, str(HERE / "handwritten.py"), *where]
 
 
-SIDES: dict[str, Callable[[Cluster, Turn], list[str]]] = {
+SIDES: dict[str, turns.Command] = {
     "handwritten": _handwritten,
     "headrace": _headrace,
     "exactly-once": _exactly_once,
 }
 
 
-def _size(cluster: Cluster, topic: str) -> int:
-    return sum(topics.offsets(cluster, topic).values())
-
-
-def _count(cluster: Cluster, topic: str) -> int:
-    """How many records there are that are committed; a transaction's end has an offset, too."""
-    until = reading.Until(end=True)
-    return sum(1 for _ in reading.consume(cluster, topic, places.Earliest(), until))
-
-
-def _short(measured: Measured) -> str:
-    return (
-        f"{measured.cpu_seconds:.1f} s CPU, {measured.wall_seconds:.1f} s, "
-        f"{measured.peak_rss_mb:.0f} MB, first output after {measured.first_output_seconds:.1f} s"
-    )
-
-
 # The report
 
 
-def _report(turns: dict[str, list[Measured]], records: int, load: float) -> dict[str, object]:
-    medians = {side: _medians(found, records) for side, found in turns.items()}
+def _report(found: dict[str, list[Measured]], records: int, load: float) -> dict[str, object]:
+    medians = {side: turns.medians(each, records) for side, each in found.items()}
     ours, theirs, once = (medians[side] for side in ("headrace", "handwritten", "exactly-once"))
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "records": records,
-        "rounds": len(turns["headrace"]),
+        "rounds": len(found["headrace"]),
         "machine": _machine() | {"load_before": round(load, 1)},
         "medians": medians,
         "ratio": {name: round(ours[name] / theirs[name], 3) for name in ours},
         "once_ratio": {name: round(once[name] / ours[name], 3) for name in ours},
-        "turns": {side: [asdict(each) for each in found] for side, found in turns.items()},
-    }
-
-
-def _medians(found: list[Measured], records: int) -> dict[str, float]:
-    def median(value: Callable[[Measured], float]) -> float:
-        return round(statistics.median(value(each) for each in found), 3)
-
-    return {
-        "cpu_seconds_per_million": median(lambda m: m.cpu_seconds / records * 1e6),
-        "records_per_second": median(lambda m: records / m.wall_seconds),
-        "wall_seconds": median(lambda m: m.wall_seconds),
-        "first_output_seconds": median(lambda m: m.first_output_seconds),
-        "peak_rss_mb": median(lambda m: m.peak_rss_mb),
+        "turns": {side: [asdict(one) for one in each] for side, each in found.items()},
     }
 
 
@@ -277,6 +200,16 @@ def _lines(report: dict[str, object]) -> Iterator[str]:
     yield ""
     yield _verdict("CPU to hand-written", ratio["cpu_seconds_per_million"], TARGET)
     yield _verdict("CPU of exactly once", dearer["cpu_seconds_per_million"], ONCE_TARGET)
+    yield ""
+    compared = report["formats"]
+    assert isinstance(compared, dict)
+    yield "The same orders, none of them bad, in each format, by the schemas of a registry:"
+    yield ""
+    yield from formats.lines(compared)
+    yield ""
+    for form in formats.BINARY:
+        used = compared["ratio"][form]["cpu_seconds_per_million"]
+        yield _verdict(f"CPU of {form} to JSON", used, formats.TARGET)
     yield ""
     yield (
         f"{report['records']:,} records, {report['rounds']} rounds each, turn by turn, from start "
