@@ -15,6 +15,8 @@ from headrace.errors import (
     NewSchema,
     RegistryUnavailable,
 )
+from headrace.formats.options import Part
+from headrace.model.schema import Schema
 from headrace.plan.stages import Plan
 from headrace.project import Project
 from headrace.runtime.binding import Binding, HeldBack
@@ -178,3 +180,27 @@ def test_an_older_version_is_read_though_nothing_may_change(begin: Begin, store:
     before = columns(binding)
     assert binding.renew(NewSchema("source", "value", "1"))
     assert columns(binding) == before
+
+
+def test_a_subject_that_was_made_again_counts_its_versions_anew(
+    begin: Begin, store: Memory
+) -> None:
+    store.add("orders-value", record("id", INT, NOTE))
+    binding = begin()
+    del store.kept["orders-value"][:]
+    store.kept["gone"] = [store.add("gone", record("id"))] * 5  # ids are never given twice
+    store.add("orders-value", record("id", INT, NOTE, "currency"))
+    binding.refresh()
+    assert columns(binding) == "id BIGINT, amount INT, note STRING, currency BIGINT"
+
+
+def test_keys_change_by_the_same_rule(begin: Begin, store: Memory) -> None:
+    store.add("orders-key", '"int"')
+    keyed = ("key_format: confluent_avro", "schema_evolution: widen")
+    binding = begin(*keyed)
+    store.add("orders-key", '"long"')
+    binding.refresh()
+    assert known(binding.plan, Part.KEY).columns == Schema.parse("key BIGINT")
+    store.add("orders-key", record("id"))
+    with pytest.raises(IncompatibleChange, match="it was one value, and is a record"):
+        binding.refresh()

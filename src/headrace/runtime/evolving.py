@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from headrace.admin.stored_schemas import StoredSchema
 from headrace.errors import IncompatibleChange
+from headrace.formats.format import Format
 from headrace.formats.kinds import FORMATS
 from headrace.formats.known import Known
 from headrace.formats.options import Part
@@ -29,17 +30,27 @@ class Evolved:
 
 
 def evolved(
-    plan: Plan, source: KafkaSource, part: Part, known: Known, new: StoredSchema
+    plan: Plan,
+    source: KafkaSource,
+    part: Part,
+    known: Known,
+    new: StoredSchema,
+    met: bool = False,
 ) -> Evolved:
     """One more schema of a source's messages; raises IncompatibleChange where that ends a run.
 
-    Columns that are declared do not change, and older versions than the newest that is known change
-    none: all that counts is whether such messages can be read into them.
+    Columns that are declared do not change, and none by a version that was `met` in a message and
+    is older than the newest known: all that counts is whether such messages can be read into them.
     """
-    found = _judged(plan, source, part, known, new)
+    older = met and _is_older(new, known.newest)
+    if known.declared or older:
+        found = _readable(source, part, known, new)
+    else:
+        found = _judged(_rule(plan, source), source, part, known, new)
     name = schema_words(new)
     if not found.refused:
-        more = replace(known, columns=found.columns, newest=_newest(known, new)).with_writers(new)
+        newest = known.newest if older else _newest(known, new)
+        more = replace(known, columns=found.columns, newest=newest).with_writers(new)
         changed = SchemaChanged(source.name, name, found.taken)
         return Evolved(more, changed if found.taken else None)
     if source.options["on_incompatible_schema"] == "fail":
@@ -59,15 +70,22 @@ def schema_words(schema: StoredSchema) -> str:
     return f"schema {schema.version} of {schema.subject}"
 
 
-def _judged(
-    plan: Plan, source: KafkaSource, part: Part, known: Known, new: StoredSchema
-) -> Judgement:
+def _readable(source: KafkaSource, part: Part, known: Known, new: StoredSchema) -> Judgement:
+    """Whether its messages can be read into the columns as they are."""
     wanted = source.registered[part]
     form = FORMATS[wanted.language]
-    if form.type not in (None, new.type):
-        return Judgement(known.columns, refused=(f"it is {new.type}, and not {form.type}",))
-    if known.declared or _is_older(new, known.newest):
-        faults = form.unreadable(new, known.columns, wanted)
+    faults = _of_another_type(form, new) or form.unreadable(new, known.columns, wanted)
+    return Judgement(known.columns, refused=tuple(faults))
+
+
+def _judged(
+    allowed: Evolution, source: KafkaSource, part: Part, known: Known, new: StoredSchema
+) -> Judgement:
+    """What it makes of the columns."""
+    wanted = source.registered[part]
+    form = FORMATS[wanted.language]
+    faults = _of_another_type(form, new)
+    if faults:
         return Judgement(known.columns, refused=tuple(faults))
     try:
         columns, scalar = form.columns_of(new, wanted)
@@ -77,7 +95,7 @@ def _judged(
         kinds = {True: "one value", False: "a record"}
         change = f"it was {kinds[known.scalar]}, and is {kinds[scalar]}"
         return Judgement(known.columns, refused=(change,))
-    found = judged(known.columns, columns, rule(plan, source))
+    found = judged(known.columns, columns, allowed)
     # What older messages have must fit the columns that come of it, too.
     faults = [
         f"{schema_words(each)}: {fault}" if each is not new else fault
@@ -87,7 +105,13 @@ def _judged(
     return replace(found, refused=tuple(faults)) if faults and not found.refused else found
 
 
-def rule(plan: Plan, source: KafkaSource) -> Evolution:
+def _of_another_type(form: Format, new: StoredSchema) -> list[str]:
+    if form.type in (None, new.type):
+        return []
+    return [f"it is {new.type}, and not {form.type}"]
+
+
+def _rule(plan: Plan, source: KafkaSource) -> Evolution:
     """What the source asks for; where rows are remembered between batches, their columns stay."""
     return Evolution.FREEZE if _remembers(plan, source) else _asked(source)
 
@@ -119,8 +143,11 @@ def _is_older(new: StoredSchema, newest: StoredSchema | None) -> bool:
     return newest.subject == new.subject and new.version < newest.version
 
 
-def _newest(known: Known, new: StoredSchema) -> StoredSchema | None:
-    """The one that gives defaults: of the same subject, and a later version."""
-    if known.newest is None or known.newest.subject != new.subject:
-        return known.newest or new
-    return max(known.newest, new, key=lambda each: each.version or 0)
+def _newest(known: Known, new: StoredSchema) -> StoredSchema:
+    """The one that gives defaults: the latest of the subject that the columns come from.
+
+    It may have a lower number than the one before, where a subject was deleted and made again.
+    """
+    if known.newest is None or known.newest.subject == new.subject:
+        return new
+    return known.newest

@@ -243,7 +243,7 @@ class SourceSchemas:
         except UnknownSchema:
             self._set(messages, replace(known, refused={**known.refused, new.id: NOT_KNOWN}))
             return
-        self._set(messages, self._evolved(plan, messages, known, schema))
+        self._set(messages, self._evolved(plan, messages, known, schema, met=True))
 
     def learning(self, plan: Plan, work: Callable[[Plan], T]) -> T:
         """Work that only reads, done again as long as messages have schemas that are not known."""
@@ -319,10 +319,18 @@ class SourceSchemas:
                 if new is newest[new.subject]:
                     raise
 
-    def _evolved(self, plan: Plan, messages: Messages, known: Known, new: StoredSchema) -> Known:
+    def _evolved(
+        self,
+        plan: Plan,
+        messages: Messages,
+        known: Known,
+        new: StoredSchema,
+        met: bool = False,
+    ) -> Known:
         # What was no schema may have become one since.
         refused = {id: reason for id, reason in known.refused.items() if id != new.id}
-        found = evolved(plan, messages.source, messages.part, replace(known, refused=refused), new)
+        before = replace(known, refused=refused)
+        found = evolved(plan, messages.source, messages.part, before, new, met)
         reach("schema.judged")
         if found.told is not None:
             self._tell(found.told)
