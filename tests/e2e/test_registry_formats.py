@@ -52,7 +52,7 @@ source:
   topic: TOPIC
   auto_offset_reset: earliest
   format: FORMAT
-  schema_registry: {endpoint: 'REGISTRY'}
+  schema_registry: {endpoint: 'REGISTRY', api_key: ann, api_secret: t0psecret}
   EXTRA
 sinks:
   same:
@@ -361,6 +361,15 @@ def test_avro_is_read_and_written_as_by_confluents_clients(shop: Shop) -> None:
     assert (again.records, again.bad) == (2, 0)
     for order in mended:
         assert shop.rows()[order["id"]]["price"] == order["price"]
+
+    told = json.dumps(load(file).explain(online=True))
+    assert f"Avro by subject {topic}-value into id BIGINT, small INT" in told
+    plain = PIPELINE.partition("sinks:")[0] + "sink: {connector_type: kafka, topic: TOPIC-plain}\n"
+    code = load(shop.write(plain, "plain.yaml", MODE="batch", FORMAT="avro")).code(shop.spark)
+    assert "from_avro" in code
+    states = (shop.bench.folder / ".headrace").rglob("*")
+    kept = [path.read_bytes() for path in states if path.is_file()]
+    assert not [text for text in (told.encode(), code.encode(), *kept) if b"t0psecret" in text]
 
     # As Mage has it: a file that is only a source.
     mage = shop.write(
