@@ -138,3 +138,7 @@ def _schemas(options: Options, value: Wanted, key: Wanted | None) -> Iterator[Di
         message = "`schema_evolution` has no effect, as the columns are declared by `schema`"
         hint = "remove one of them"
         yield Diagnostic("CONFLICT", message, options.at("schema_evolution"), hint)
+    if registered and options["on_incompatible_schema"] == "dlq" and options["bad_data"] == "fail":
+        message = "messages that do not fit are bad records, and `bad_data: fail` stops at these"
+        hint = "remove one of `on_incompatible_schema: dlq` and `bad_data: fail`"
+        yield Diagnostic("CONFLICT", message, options.at("on_incompatible_schema"), hint)
