@@ -175,6 +175,7 @@ def test_columns_are_those_of_glue(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", glue_server.api_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", glue_server.api_secret)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     orders = topic("orders")
     glue_server.store().register(orders, SchemaType.AVRO, ORDER)
     address = f"glue://{glue_server.region}/default-registry"

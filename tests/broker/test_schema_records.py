@@ -35,7 +35,10 @@ def test_records_are_written_and_shown_by_their_schema(
 
     shown = headrace("consume", orders, "--last", 4, "--decode", *registry)
     assert shown.out.splitlines()[:3] == [*lines.splitlines()[:2], "text"]
-    assert f"{orders}[0]@3: the value is shown as it is: a schema with id" in shown.err
+    assert (
+        f"{orders}[0]@3: the value is shown as it is: by schema 2139062143: a schema with id"
+        in shown.err
+    )
     as_json = headrace("consume", orders, "--last", 4, "-o", "json", "--decode", *registry)
     assert json.loads(json.loads(as_json.lines[0])["value"]) == {"id": 1, "name": "ada"}
     raw = headrace("consume", orders, "--last", 4, "-o", "json")

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, StoredSchema
-from headrace.errors import UnknownSchema
+from headrace.errors import InvalidSchema, UnknownSchema
 from headrace.formats import single
 
 UUID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"
@@ -135,5 +135,13 @@ def test_what_names_no_schema_stays() -> None:
     assert read.decoded(b'{"id": 1}') == b'{"id": 1}'
     with pytest.raises(ValueError, match="id 9 does not exist"):
         read.decoded(b"\0\0\0\0\x09{}")
-    with pytest.raises(ValueError, match="not written with schema 7"):
+    with pytest.raises(ValueError, match="by schema 7: "):
         read.decoded(b"\0\0\0\0\x07{")
+
+
+def test_a_schema_that_is_none_is_told() -> None:
+    broken = stored(SchemaType.AVRO, '{"type": "unknown"}')
+    with pytest.raises(InvalidSchema, match="reading orders-value"):
+        single.encoder(broken, Framing.CONFLUENT)
+    with pytest.raises(ValueError, match="the schema is not valid"):
+        messages(Framing.CONFLUENT, broken).decoded(b"\0\0\0\0\x07")

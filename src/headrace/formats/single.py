@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import date, datetime, time
 from decimal import Decimal
 from io import BytesIO
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, SchemaStore, StoredSchema
-from headrace.errors import HeadraceError
+from headrace.errors import InvalidSchema, UnknownSchema
 from headrace.formats import compression
 from headrace.formats.framing import SIZES, ZLIB, header, id_in
 
@@ -42,38 +42,52 @@ class Messages:
         if message is None or id is None:
             return message
         if id not in self._decoders:
-            try:
-                schema = self._store.by_id(id)
-            except HeadraceError as error:
-                raise ValueError(str(error)) from error
-            self._decoders[id] = decoder(schema, self._store.framing)
+            self._decoders[id] = self._decoder(id)
         try:
             value = self._decoders[id](_payload(message, self._store.framing))
         except Exception as error:
-            raise ValueError(f"not written with schema {id}: {error}") from error
+            raise ValueError(f"by schema {id}: {error}") from error
         return json.dumps(value, ensure_ascii=False, default=_plain).encode()
+
+    def _decoder(self, id: str) -> Decoder:
+        """One that always fails where there is no such schema, so that it is asked for once."""
+        try:
+            return decoder(self._store.by_id(id), self._store.framing)
+        except (UnknownSchema, InvalidSchema) as error:
+            words = str(error)
+
+        def fail(_payload: bytes) -> Any:
+            raise ValueError(words)
+
+        return fail
 
 
 def decoder(schema: StoredSchema, framing: Framing) -> Decoder:
-    match schema.type:
-        case SchemaType.AVRO:
-            return _avro_decoder(schema)
-        case SchemaType.PROTOBUF:
-            return _protobuf_decoder(schema, framing)
-        case SchemaType.JSON:
-            return json.loads
+    """Raises InvalidSchema."""
+    with _understanding(schema):
+        match schema.type:
+            case SchemaType.AVRO:
+                return _avro_decoder(schema)
+            case SchemaType.PROTOBUF:
+                return _protobuf_decoder(schema, framing)
+            case SchemaType.JSON:
+                return json.loads
 
 
 def encoder(schema: StoredSchema, framing: Framing) -> Encoder:
-    """Of values of JSON to messages with their frame; it raises ValueError where one does not."""
+    """Of values of JSON to messages with their frame; ValueError for one that does not fit.
+
+    Raises InvalidSchema.
+    """
     head = header(framing, schema.id)
-    match schema.type:
-        case SchemaType.AVRO:
-            payload = _avro_encoder(schema)
-        case SchemaType.PROTOBUF:
-            payload = _protobuf_encoder(schema, framing)
-        case SchemaType.JSON:
-            payload = _json_bytes
+    with _understanding(schema):
+        match schema.type:
+            case SchemaType.AVRO:
+                payload = _avro_encoder(schema)
+            case SchemaType.PROTOBUF:
+                payload = _protobuf_encoder(schema, framing)
+            case SchemaType.JSON:
+                payload = _json_bytes
 
     def encode(value: Any) -> bytes:
         try:
@@ -82,6 +96,14 @@ def encoder(schema: StoredSchema, framing: Framing) -> Encoder:
             raise ValueError(f"does not fit {schema.subject or schema.id}: {error}") from error
 
     return encode
+
+
+@contextmanager
+def _understanding(schema: StoredSchema) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise InvalidSchema(f"reading {schema.subject or schema.id}", str(error)) from error
 
 
 def _payload(message: bytes, framing: Framing) -> bytes:
