@@ -219,6 +219,8 @@ def test_another_definition_begins_with_the_newest_schema(run: Begin, store: Mem
     _, declared = run("schema: amount BIGINT")
     assert known(declared).columns.names == ("amount",)
     assert known(declared).declared
+    _, required = run("schema: amount BIGINT NOT NULL")
+    assert known(required).columns.required == ("amount",)
 
 
 def test_keys_have_schemas_of_their_own(run: Begin, store: Memory) -> None:
