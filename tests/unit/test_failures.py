@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headrace.errors import NewSchema
+from headrace.formats.encoding import ROW_REFUSED
 from headrace.formats.known import NEW_SCHEMA
 from headrace.runtime.failures import translate
 from headrace.sinks.kafka_producer import NotDelivered
-from headrace.sinks.kafka_refusals import ROW_REFUSED
 
 ACTION = "writing `sink` to Kafka topic out"
 JAVA = "org.apache.kafka.common.errors."
@@ -141,6 +141,7 @@ def test_what_spark_refuses_of_a_stream_has_a_cure(text: str, hint: str) -> None
 
 def test_an_id_that_a_query_does_not_know_is_a_new_schema() -> None:
     facts = json.dumps({"source": "orders", "part": "value", "id": "7"})
-    found = translate(RuntimeError(f"[USER_RAISED_EXCEPTION] {NEW_SCHEMA}{facts} at Java"), ACTION)
+    text = f"raise_error(concat('{NEW_SCHEMA}', to_json(…)))\n{NEW_SCHEMA}{facts} at Java"
+    found = translate(RuntimeError(f"[USER_RAISED_EXCEPTION] {text}"), ACTION)
     assert isinstance(found, NewSchema)
     assert (found.source, found.part, found.id, found.retry) == ("orders", "value", "7", True)

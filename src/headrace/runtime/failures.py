@@ -40,11 +40,12 @@ from headrace.errors import (
     WorkerLost,
 )
 from headrace.formats.carried import REFUSAL
+from headrace.formats.encoding import ROW_REFUSED
 from headrace.formats.known import NEW_SCHEMA
 from headrace.runtime import databases
 from headrace.sinks import changes
 from headrace.sinks.kafka_producer import NOT_DELIVERED
-from headrace.sinks.kafka_refusals import ROW_REFUSED, TOO_LARGE
+from headrace.sinks.kafka_refusals import TOO_LARGE
 from headrace.sinks.kafka_transactions import NOT_COMMITTED
 
 # What a worker fails with when a step cannot go on; the rest of the text is JSON.
@@ -58,7 +59,7 @@ def translate(error: BaseException, action: str, servers: str = "") -> HeadraceE
     if isinstance(error, HeadraceError):
         return error
     text = _text(error)
-    if NEW_SCHEMA in text:
+    if f"{NEW_SCHEMA}{{" in text:
         return NewSchema(**_facts(text, NEW_SCHEMA))
     if REFUSAL in text:
         return _bad_record(text)
@@ -172,7 +173,8 @@ def _refused_transaction(found: dict[str, Any], action: str, servers: str) -> He
 
 
 def _facts(text: str, mark: str) -> dict[str, Any]:
-    found, _ = json.JSONDecoder().raw_decode(text[text.index(mark) + len(mark) :])
+    """The JSON after a mark, which may stand before it in a line of code that Spark shows."""
+    found, _ = json.JSONDecoder().raw_decode(text[text.index(mark + "{") + len(mark) :])
     return dict(found)
 
 
