@@ -85,12 +85,15 @@ class Log:
             "op": op,
             "ts_ms": 1_772_445_600_500,
         }
+        return self.encoded(self._row(key), value)
+
+    def encoded(self, key: Any, value: Any) -> tuple[bytes, bytes]:
         if not self.wrapped:
-            return _json(self._row(key)), _json(value)
+            return _json(key), _json(value)
         described = [self.fields[name].described(name) for name in self.keys]
         outer = {"type": "struct", "fields": described, "name": "shop.public.orders.Key"}
         return (
-            _json({"schema": outer, "payload": self._row(key)}),
+            _json({"schema": outer, "payload": key}),
             _json({"schema": self._schema(), "payload": value}),
         )
 
@@ -152,7 +155,10 @@ def _json(value: object) -> bytes:
 
 def envelope_schema(fields: dict[str, Any]) -> dict[str, Any]:
     """Avro's schema of the changes of a table, as Connect makes it of Debezium's."""
-    row = [{"name": name, "type": kind} for name, kind in fields.items()]
+    row = [
+        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
+        for name, kind in fields.items()
+    ]
     value = {"type": "record", "name": "Value", "fields": row, "connect.name": "shop.orders.Value"}
     source = [
         {"name": "connector", "type": "string"},

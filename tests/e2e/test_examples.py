@@ -28,6 +28,7 @@ from headrace.errors import TooManyBadRecords
 from headrace.runtime.prepare import prepare
 from headrace.runtime.preview import Preview
 from headrace.runtime.progress import Summary
+from headrace.sinks.writer import NotScripted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -353,6 +354,29 @@ def sensors(place: Place) -> None:
     assert place.table("readings", "at") == readings
 
 
+def customers(place: Place) -> None:
+    place.fill("shop.public.customers")
+    if isinstance(place, ScriptPlace):
+        with pytest.raises(NotScripted, match="a merge by key"):
+            place.run("customers")
+        return
+    summary = place.run("customers")
+    assert place.table("customers", "customer") == [
+        _customer(1002, "Bo Okafor", 0.0, "2021-11-02", "2026-03-02T10:00:05.000Z"),
+        _customer(1004, "Dia Marek", 12345678.9, "2026-03-02", "2026-03-02T10:00:09.000Z"),
+        _customer(2001, "Anna Lindqvist", 250.0, "2019-05-14", "2026-03-02T10:00:08.000Z"),
+    ]
+    (letter,) = place.dead("customers.dlq")
+    assert letter[0] == "TRUNCATE"
+    assert (summary.records, summary.written, summary.bad) == (12, 8, 1)
+
+
+def _customer(id: int, name: str, credit: float, since: str, at: str) -> dict[str, Any]:
+    email = f"{name.split()[0].lower()}@example.com"
+    row = {"customer": id, "name": name, "email": email, "credit": credit}
+    return row | {"since": since, "updated_at": at}
+
+
 def watch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.fill("orders")
     capsys.readouterr()
@@ -367,7 +391,8 @@ def watch(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
 RUNS: dict[str, Callable[..., None]] = {
     run.__name__: run
     for run in (
-        *(clicks, incoming, orders, parcels, revenue, sales, sensors, temperature, visits),
+        *(clicks, customers, incoming, orders, parcels, revenue, sales, sensors, temperature),
+        visits,
         watch,
     )
 }

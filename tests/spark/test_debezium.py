@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import VariantVal
 from tests.debezium import Field, Log, decimal_text
+from tests.spark.batches import Batches
 
 from headrace.testing import Message, Outcome, outcome
 
@@ -184,3 +187,55 @@ def test_what_is_no_change_of_a_row_is_a_bad_record(decoded: Outcome, number: in
 def test_every_record_is_either_a_row_or_a_reason(decoded: Outcome) -> None:
     assert len(decoded.rows["sink"]) == 3 + len(GOOD)
     assert len(decoded.bad["source"]) == len(BAD)
+
+
+RECORDED = Path(__file__).parents[1] / "cases" / "debezium" / "mysql_products.jsonl"
+PRODUCTS = (
+    "id INT NOT NULL, region STRING NOT NULL, name STRING, weight DECIMAL(9, 3), made TIMESTAMP, "
+    "sold TIMESTAMP, changed TIMESTAMP, tags VARIANT, stock SMALLINT"
+)
+STEPS = """\
+  format: debezium
+  debezium: {change_columns: true}
+transform:
+  - sql: SELECT * EXCEPT (id, _change_op, _change_time), id AS number FROM source WHERE stock <> 0
+"""
+
+
+def test_a_recorded_stream_of_mysql_gives_its_table_however_often_it_comes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = Batches(tmp_path, spark, PRODUCTS)
+    sink = "connector_type: delta\npath: products\nmode: upsert\nkey: [number, region]"
+    batches.define(sink + "\norder_by: _change_position", STEPS)
+    told = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    messages = [Message(each["value"], key=json.dumps(each["key"])) for each in told]
+    batches.write(messages[:6], 0)
+    batches.write(messages[6:], 1)
+    batches.write(messages[6:], 1)
+    # Only the place in the database's log tells which of two partitions is newer.
+    older = [replace(each, partition=1) for each in messages[:6]]
+    batches.offsets[1] = 1000
+    batches.write([*messages[6:], *older], 2)
+    rows = spark.read.format("delta").load(str(tmp_path / "products")).orderBy("number", "region")
+    columns = ("number", "region", "name", "weight", "made", "sold", "changed", "stock")
+    noon = at(2026, 3, 2, 10)
+    second = datetime.timedelta(seconds=1)
+    assert [tuple(row) for row in rows.select(*columns).collect()] == [
+        (
+            *(101, "eu", "scooter", Decimal("3.140"), at(1970, 1, 2)),
+            *(noon + 60 * second + datetime.timedelta(microseconds=250), noon, 2),
+        ),
+        (102, "eu", "sledgehammer", Decimal("0.750"), None, None, noon + second, 1),
+        (102, "us", "hammer", Decimal("0.750"), None, None, noon + second, 9),
+        (
+            113,
+            "eu",
+            "rocks",
+            Decimal("-999999.999"),
+            at(1955, 11, 5),
+            None,
+            noon + 180 * second,
+            -1,
+        ),
+    ]

@@ -135,6 +135,30 @@ def test_a_key_of_several_columns_is_an_object_in_the_key_of_a_tombstone(
         batches.write([deletion({"shop": "a"})], 1)
 
 
+TYPED_KEYS = """\
+  key_format: json
+  key_schema: id BIGINT
+  key_column: record_key
+transform:
+  - sql: SELECT id + 100 AS number, name, 10 / amount AS share FROM source WHERE amount > 0
+"""
+
+
+@one_target
+def test_a_tombstone_whose_key_is_read_deletes_what_steps_make_of_it(
+    batches: Batches, target: Target
+) -> None:
+    batches.define(target.sink + "key: number", TYPED_KEYS)
+    sent: Messages = [
+        Message(row(number, amount=number), key=json.dumps({"id": number}))
+        for number in (0, 1, 2, 3)
+    ]
+    batches.write([*sent, deletion({"id": 2}), deletion({"id": 0})], 0)
+    assert {number for number, *_ in target.read()} == {101, 103}
+    batches.write([deletion({"id": 3}), deletion({"id": "three"})], 1)
+    assert {number for number, *_ in target.read()} == {101}
+
+
 GROUPED = """
 transform:
   - sql: SELECT DISTINCT id, name, amount FROM source

@@ -1,10 +1,10 @@
 """Changes of a database's table as Debezium tells them: `op`, the row `before` and the row `after`.
 
 What was inserted, updated or read by a snapshot gives the row as it is now. What was deleted gives
-a deletion (`formats.carried`) whose columns tell which row it was: they are what `before` has, and
-what the record's key has beyond it. It thus goes through steps as rows do, and deletes by its key
-at the end. The tombstone after it says the same once more, which matters where Kafka's compaction
-has left nothing else.
+a deletion (`formats.carried`) whose columns tell which row it was: those of the record's key or, if
+that cannot be read, those of `before`. It thus goes through steps as rows do, and deletes by its
+key at the end. The tombstone after it says the same once more, which matters where Kafka's
+compaction has left nothing else.
 
 `Envelopes` is how the change in a message is found, in one language; the rest is the same for all.
 """
@@ -108,13 +108,21 @@ class DebeziumReading:
         deletes = f"{source} IS NULL OR {change}.op = 'd'"
         known = f"{change}.before IS NOT NULL OR {keyed} IS NOT NULL"
         now = self._row((f"{change}.after",), prefix)
-        gone = self._row((f"{change}.before", keyed), prefix)
+        gone = self._row(self._old(f"{change}.before", keyed), prefix)
         return (
             *self.envelopes.steps(source, prefix),
             (keyed, f"IF({deletes}, {self.envelopes.key()}, NULL)"),
             (f"{prefix}now", f"IF({change}.after IS NULL, NULL, {now})"),
             (f"{prefix}gone", f"IF(({deletes}) AND ({known}), {gone}, NULL)"),
         )
+
+    def _old(self, before: str, keyed: str) -> tuple[str, ...]:
+        """Where the columns of a row are that is gone. All that is known makes a row of it; but
+        what passes by the author's filters must have nothing beyond its key that SQL could fail on.
+        """
+        if self.rules.deletes == "rows":
+            return before, keyed
+        return (f"IF({keyed} IS NULL, {before}, {keyed})",)
 
     def fault(self, source: str, prefix: str) -> str:
         op, now = f"{prefix}change.op", f"{prefix}now"

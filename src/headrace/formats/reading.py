@@ -172,15 +172,22 @@ def _judged(
 
 
 def _value(column: Column, reading: Reading, key: KeyReading | None) -> str:
-    """SQL for a column, over rows that have `__row` and `__key`."""
+    """SQL for a column, over rows that have `__row` and `__key`. Of a deletion, that of the key."""
     name = quote(column.name)
-    deleted = [f"{reading.deleted(VALUE)}.{name}"] if isinstance(reading, Deleting) else []
-    if key is not None and not key.reading.scalar:
-        same = [each for each in key.reading.schema.columns if each.name == column.name]
-        deleted += [f"__key.{name}" for each in same if each.type == column.type]
-    if not deleted:
-        return f"__row.{name}"
-    return f"IF(__error <=> '{DELETION}', coalesce({', '.join(deleted)}), __row.{name})"
+    deleted = f"{reading.deleted(VALUE)}.{name}" if isinstance(reading, Deleting) else None
+    in_key = _in_key(reading, key)
+    if in_key:
+        told = f"__key.{name}" if column.name in in_key else "NULL"
+        deleted = f"IF(key IS NOT NULL, {told}, {deleted or 'NULL'})"
+    return f"IF(__error <=> '{DELETION}', {deleted}, __row.{name})" if deleted else f"__row.{name}"
+
+
+def _in_key(reading: Reading, key: KeyReading | None) -> set[str]:
+    """The columns that the key has, too, and in the same type."""
+    if key is None or key.reading.scalar:
+        return set()
+    own = {(each.name, each.type) for each in reading.schema.columns}
+    return {each.name for each in key.reading.schema.columns if (each.name, each.type) in own}
 
 
 def _stepped(frame: DataFrame, reading: Reading, source: str, prefix: str) -> DataFrame:

@@ -189,9 +189,14 @@ class Changes:
         if self.order_by:
             value = quote(self.order_by)
             if traced:
-                # A tombstone has no value of its own: it is as new as what was there before it.
-                before = f"OVER (PARTITION BY {self._keys} ORDER BY {_ORDER})"
-                value = f"IF({DELETED} AND {value} IS NULL, max({value}) {before}, {value})"
+                # A tombstone has no value of its own: it is as new as what was there before it, in
+                # its own partition where there is something.
+                own = f"{self._keys}, {_ORDER}.topic, {_ORDER}.partition"
+                before = ", ".join(
+                    f"max({value}) OVER (PARTITION BY {part} ORDER BY {_ORDER})"
+                    for part in (own, self._keys)
+                )
+                value = f"IF({DELETED} AND {value} IS NULL, coalesce({before}), {value})"
             order = ", ".join(filter(None, (f"{value} DESC NULLS LAST", order)))
         return f"row_number() OVER (PARTITION BY {self._keys} ORDER BY {order})"
 
