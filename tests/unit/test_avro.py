@@ -14,6 +14,7 @@ from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, StoredSchema
 from headrace.admin.stores import RegistryAddress
 from headrace.formats.avro import AvroFormat
+from headrace.formats.encoding import ELEMENTS
 from headrace.formats.known import Known
 from headrace.formats.options import Part, Wanted
 from headrace.model.schema import Column, Schema
@@ -331,16 +332,33 @@ def test_rows_that_do_not_fit_a_schema_are_told_with_every_reason() -> None:
     ]
 
 
-def test_fields_that_must_have_a_value_are_told_to_the_sink() -> None:
+def test_what_must_have_a_value_is_told_to_the_sink() -> None:
     inner = {"type": "record", "name": "I", "fields": record(x="int", y=["null", "int"])["fields"]}
-    schema = record(a="int", b=["null", "int"], c=inner, d=["null", "I"], e="int")
+    schema = record(
+        a="int",
+        b=["null", "int"],
+        c=inner,
+        d=["null", "I"],
+        e="int",
+        f=["null", {"type": "array", "items": "I"}],
+        g={"type": "map", "values": ["null", "long"]},
+    )
     rows = Schema(
         (
             *Schema.parse("a INT, b INT, c STRUCT<x: INT, y: INT>, d STRUCT<x: INT>").columns,
             Column("e", "INT", nullable=False),
+            *Schema.parse("f ARRAY<STRUCT<x: INT>>, g MAP<STRING, BIGINT>").columns,
         )
     )
-    assert AVRO.encoding(WANTED, rows, stored(schema)).required == (("a",), ("c",), ("c", "x"))
+    assert AVRO.encoding(WANTED, rows, stored(schema)).required == (
+        ("a",),
+        ("c",),
+        ("c", "x"),
+        ("d", "x"),
+        ("f", ELEMENTS),
+        ("f", ELEMENTS, "x"),
+        ("g",),
+    )
 
 
 def test_a_plain_schema_comes_from_the_definition_or_its_file(tmp_path: Path) -> None:

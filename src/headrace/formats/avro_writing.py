@@ -21,15 +21,17 @@ from headrace.formats.avro_schema import (
     AvroField,
     AvroMap,
     AvroSchema,
+    Enum,
+    Fixed,
     Node,
     Record,
     Union,
     alone,
-    is_null,
     may_be_null,
+    short,
 )
 from headrace.formats.avro_types import at, is_pair, member_name, sql_type, words
-from headrace.formats.encoding import Fields, one_value
+from headrace.formats.encoding import ELEMENTS, ROW_REFUSED, VALUES, Fields, one_value
 from headrace.formats.framing import Frame
 from headrace.model.schema import Schema, literal, quote
 from headrace.model.types import SqlField, SqlType, fields_of, parsed, struct
@@ -53,11 +55,13 @@ class AvroEncoding:
 
     @property
     def required(self) -> tuple[_Path, ...]:
-        root = alone(self.schema.root)
+        return tuple(_required(self._kind, self.schema.root, self.schema, ()))
+
+    @property
+    def _kind(self) -> SqlType:
+        """The type of a whole message, as the rows have it."""
         whole = one_value(self.rows)
-        if whole is not None or not isinstance(root, Record):
-            return ()
-        return tuple(_required(root, fields_of(self.rows)))
+        return parsed(whole.type) if whole is not None else struct(fields_of(self.rows))
 
     def faults(self) -> list[str]:
         """Why rows cannot be written by this schema."""
@@ -77,9 +81,7 @@ class AvroEncoding:
         return self._written(self._record(_Shape(self.schema), fields))
 
     def of_value(self, sql: str) -> str:
-        whole = one_value(self.rows)
-        kind = parsed(whole.type) if whole is not None else struct(fields_of(self.rows))
-        return self._written(_Shape(self.schema).of(f"({sql})", kind, self.schema.root, ()))
+        return self._written(_Shape(self.schema).of(f"({sql})", self._kind, self.schema.root, ()))
 
     def _record(self, shape: _Shape, fields: Fields) -> str:
         types = {each.name: each.type for each in fields_of(self.rows)}
@@ -211,8 +213,8 @@ class _Shape:
         except ValueError as fault:
             self.faults.append(str(fault))
             return sql
-        if have == need or (is_null(node) and have.name == "VOID"):
-            return sql
+        if have == need:
+            return self._limited(sql, node, path)
         if have.name in _NARROW:
             return self._leaf(f"CAST({sql} AS INT)", SqlType("INT"), node, path)
         return (
@@ -220,6 +222,18 @@ class _Shape:
             if castable(have, need)
             else self._unfit(sql, have, node, path)
         )
+
+    def _limited(self, sql: str, node: Node, path: _Path) -> str:
+        """The same value, of which not all are in an enum or of the size of a fixed."""
+        match node:
+            case Enum():
+                symbols = ", ".join(map(literal, node.symbols)) or "NULL"
+                words = literal(f"{at(path)} is no symbol of {short(node.name)}: ")
+                return _only_if(sql, f"{sql} IN ({symbols})", f"concat({words}, {sql})")
+            case Fixed() if node.digits is None:
+                words = literal(f"{at(path)} is not of {node.size} bytes, as {short(node.name)} is")
+                return _only_if(sql, f"octet_length({sql}) = {node.size}", words)
+        return sql
 
     def _unfit(self, sql: str, have: SqlType, node: Node, path: _Path) -> str:
         here, there = f"{have.words} in the rows", f"{words(node)} in the schema"
@@ -246,17 +260,29 @@ def _as_it_is(parts: list[tuple[SqlField, str]], node: Record) -> str:
     return f"named_struct({', '.join(f'{literal(each.name)}, {sql}' for each, (_, sql) in pairs)})"
 
 
-def _required(node: Record, fields: tuple[SqlField, ...], path: _Path = ()) -> Iterator[_Path]:
-    """Fields that rows may have NULL in, and the schema may not; those within others that must be
-    there, too.
-    """
-    named = {each.name.lower(): each for each in fields}
-    for each in node.fields:
-        field = named.get(each.name.lower())
-        if field is None or may_be_null(each.type):
-            continue
-        inside = (*path, field.name)
-        if field.nullable:
+def _required(kind: SqlType, node: Node, schema: AvroSchema, path: _Path) -> Iterator[_Path]:
+    """What rows may have NULL in, and the schema may not."""
+    node = alone(schema.records[node.name] if isinstance(node, Again) else node)
+    parts: list[tuple[_Path, SqlField, Node]] = []
+    match node:
+        case Record() if kind.name == "STRUCT":
+            named = {each.name.lower(): each for each in kind.fields}
+            for each in node.fields:
+                field = named.get(each.name.lower())
+                if field is not None:
+                    parts.append(((*path, field.name), field, each.type))
+        case Array() if kind.name == "ARRAY":
+            parts.append(((*path, ELEMENTS), kind.fields[0], node.items))
+        case AvroMap() if kind.name == "MAP":
+            parts.append(((*path, VALUES), kind.fields[1], node.values))
+    for inside, field, inner in parts:
+        if field.nullable and not may_be_null(inner):
             yield inside
-        if isinstance(each.type, Record):
-            yield from _required(each.type, field.type.fields, inside)
+        yield from _required(field.type, inner, schema, inside)
+
+
+def _only_if(sql: str, condition: str, words: str) -> str:
+    """SQL for a value that ends the query where a condition does not hold, with words for it."""
+    told = f"to_json(named_struct('error', 'NOT_AVRO', 'message', {words}))"
+    refusal = f"raise_error(concat('{ROW_REFUSED}', {told}))"
+    return f"IF({sql} IS NULL OR {condition}, {sql}, {refusal})"

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Fields = list[tuple[str, str]]
 # The name of the one column of rows whose messages are one value, and no set of fields.
 WHOLE = ""
+# The names of what is inside of arrays and maps, in `Encoding.required`.
+ELEMENTS, VALUES = "[]", "{}"
+# What a query that must stop at a row fails with; the rest of the text is JSON.
+ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 
 
 class Encoding(Protocol):
@@ -36,7 +40,8 @@ class Encoding(Protocol):
     @property
     def required(self) -> tuple[tuple[str, ...], ...]:
         """The fields that must have a value by its schema, and may have none in the rows: each by
-        its name, or by those of the structs around it and its own. Rows without one are refused.
+        its name, or by those of the structs around it and its own; what an array or a map holds is
+        named `ELEMENTS` or `VALUES`. Rows without one are refused.
         """
         ...
 

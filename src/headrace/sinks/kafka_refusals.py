@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.formats.carried import COLUMN, IS_GOOD, IS_TOMBSTONE, replaced
+from headrace.formats.encoding import ROW_REFUSED
 from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
 from headrace.sinks import kafka_sizes, kafka_topics
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TOO_LARGE = "MessageSizeTooLarge"
-# What a query that must stop at a row fails with; the rest of the text is JSON.
-ROW_REFUSED = "HEADRACE_ROW_REFUSED "
 _FOUND = "__refusal"
 # The columns of `encoded` and `measured` rows, and SQL for the sizes of the former.
 WRITTEN = {"key": "__written_key", "value": "__written_value"}
