@@ -43,6 +43,9 @@ def test_what_does_not_compile_says_where() -> None:
         schemas.of_text("hello")
     with pytest.raises(ValueError, match=r"^common.proto: File not found.; schema.proto:4"):
         schemas.of_text(samples.ORDER)
+    coded = descriptors(schemas.of_text(samples.ORDER, samples.REFERENCES))
+    with pytest.raises(ValueError, match=r"it imports common\.proto, which is not among its ref"):
+        schemas.of_text(coded[schemas.MAIN])
     with pytest.raises(ValueError, match="refers to a file with the name"):
         schemas.of_text('syntax = "proto3";', (("../x.proto", "message A {}"),))
 

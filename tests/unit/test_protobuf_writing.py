@@ -231,6 +231,24 @@ def test_rows_that_do_not_fit_a_schema_are_refused_with_every_column() -> None:
     assert encoding.required == (("id",), ("b",), ("b", "n"))
 
 
+def test_what_lists_and_maps_hold_must_be_there() -> None:
+    text = """
+        syntax = "proto2";
+        message A { repeated string tags = 1; repeated A all = 2; map<string, B> by = 3; }
+        message B { required int32 n = 1; }
+    """
+    rows = Schema.parse(
+        "tags ARRAY<STRING>, all ARRAY<STRUCT<tags: ARRAY<STRING>>>, BY MAP<STRING, STRUCT<n: INT>>"
+    )
+    assert PROTOBUF.encoding(FRAMED, rows, stored(text)).required == (
+        ("tags", "[]"),
+        ("all", "[]"),
+        ("all", "[]", "tags", "[]"),
+        ("BY", "{}"),
+        ("BY", "{}", "n"),
+    )
+
+
 def test_keys_of_one_column_are_messages_of_one_field() -> None:
     key = replace(FRAMED, part=Part.KEY)
     rows = Schema((Column(WHOLE, "BIGINT"),))

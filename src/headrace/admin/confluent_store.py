@@ -124,6 +124,7 @@ def _schema(type: SchemaType, text: str, placed: Sequence[Reference]) -> Schema:
 
 def _mentions(type: SchemaType, text: str, name: str) -> bool:
     if type is not SchemaType.AVRO:
-        return name in text
+        # One without a brace is a descriptor of Protobuf in base64, which shows no names.
+        return name in text or "{" not in text
     # Within its own namespace a type goes by its last name.
     return re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text) is not None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, StoredSchema
-from headrace.formats.encoding import Encoding, Fields, listed, one_value
+from headrace.formats.encoding import ELEMENTS, VALUES, Encoding, Fields, listed, one_value
 from headrace.formats.framing import SIZES, Frame, Frames, header, hexadecimal
 from headrace.formats.known import Known
 from headrace.formats.options import Part, Wanted
@@ -336,14 +336,21 @@ def _in_message(rows: Schema) -> Schema:
 def _required(
     message: Descriptor, columns: tuple[SqlField, ...], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
+    """The fields that messages must have, and what lists and maps hold, which is never NULL."""
+    from headrace.formats.protobuf_types import entry_of, field_of, is_map
+
     for column in columns:
-        field = message.fields_by_name.get(column.name)
-        if field is None or field.is_repeated:
-            continue
+        field, where, type = field_of(message, column.name), (*above, column.name), column.type
+        assert field is not None  # that there is none has been refused
         if field.is_required:
-            yield (*above, column.name)
-        if field.message_type is not None and column.type.name == "STRUCT":
-            yield from _required(field.message_type, column.type.fields, (*above, column.name))
+            yield where
+        if field.is_repeated:
+            where = (*where, VALUES if is_map(field) else ELEMENTS)
+            type = type.fields[-1].type
+            yield where
+            field = entry_of(field)[1] if is_map(field) else field
+        if field.message_type is not None and type.name == "STRUCT":
+            yield from _required(field.message_type, type.fields, where)
 
 
 def _index(message: Descriptor, framing: Framing) -> tuple[int, ...]:

@@ -139,7 +139,17 @@ def of_text(text: str, references: References = ()) -> Messages:
         main = known.pop(MAIN)
         files = _in_order({**known, **_included({**known, MAIN: main})})
         files.file.append(main)
+        _refuse_missing(files)
         return Messages(files.SerializeToString())
+
+
+def _refuse_missing(files: FileDescriptorSet) -> None:
+    """A descriptor comes with no promise that what it imports is there."""
+    there = {each.name for each in files.file}
+    for each in files.file:
+        for name in each.dependency:
+            if name not in there:
+                raise ValueError(f"it imports {name}, which is not among its references")
 
 
 def of_file(path: Path) -> Messages:

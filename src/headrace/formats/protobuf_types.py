@@ -141,6 +141,13 @@ def arrow_struct(fields: tuple[SqlField, ...]) -> pa.StructType:
     return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in fields])
 
 
+def field_of(message: Descriptor, column: str) -> FieldDescriptor | None:
+    """The field of this very name, or else one in other letters."""
+    exact = message.fields_by_name.get(column)
+    others = (each for each in message.fields if each.name.lower() == column.lower())
+    return exact or next(others, None)
+
+
 def is_map(field: FieldDescriptor) -> bool:
     entry = field.message_type
     return bool(field.is_repeated and entry is not None and entry.GetOptions().map_entry)
@@ -205,9 +212,8 @@ class _Matching:
     def fields(
         self, message: Descriptor, columns: tuple[SqlField, ...], path: str
     ) -> Iterator[Field]:
-        by_name = {each.name.lower(): each for each in message.fields}
         for column in columns:
-            field = message.fields_by_name.get(column.name) or by_name.get(column.name.lower())
+            field = field_of(message, column.name)
             name = f"{path}{column.name}"
             if field is not None:
                 made = self._field(field, column, name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.formats.carried import COLUMN, IS_DELETION
-from headrace.formats.encoding import Encoding, JsonEncoding, listed
+from headrace.formats.encoding import ELEMENTS, VALUES, Encoding, JsonEncoding, listed
 from headrace.formats.text import TextEncoding
 from headrace.model.schema import literal, quote
 from headrace.sinks import kafka_topics
@@ -100,12 +100,12 @@ class Messages:
         """The fields that must have a value, each with SQL for whether it has none."""
         fields = dict(self.body) if not self.options["value"] else {}
         found = [
-            (".".join(path), _is_missing(fields[path[0]], path[1:]))
+            (_dotted(path), _is_missing(fields[path[0]], path[1:]))
             for path in self.encoding.required
         ]
         key = self.options["key"]
         for path in self.key_encoding.required if key else ():
-            found.append((".".join(("key", *path)), _is_missing(f"({key})", path)))
+            found.append((_dotted(("key", *path)), _is_missing(f"({key})", path)))
         return found
 
     @property
@@ -204,13 +204,23 @@ def as_bytes(sql: str) -> str:
     return f"CAST(CAST({sql} AS STRING) AS BINARY)"
 
 
-def _is_missing(column: str, path: tuple[str, ...]) -> str:
+def _dotted(path: tuple[str, ...]) -> str:
+    """`lines[].sku`: the name of a field with those around it."""
+    return ".".join(path).replace(f".{ELEMENTS}", ELEMENTS).replace(f".{VALUES}", VALUES)
+
+
+def _is_missing(column: str, path: tuple[str, ...], depth: int = 0) -> str:
     """SQL for whether what a path leads to is NULL, and nothing before it is."""
-    around = [column]
-    for name in path:
-        around.append(f"{around[-1]}.{quote(name)}")
-    *outer, last = around
-    return " AND ".join([*(f"{each} IS NOT NULL" for each in outer), f"{last} IS NULL"])
+    if not path:
+        return f"{column} IS NULL"
+    name, *rest = path
+    if name not in (ELEMENTS, VALUES):
+        inside = _is_missing(f"{column}.{quote(name)}", tuple(rest), depth)
+        return f"{column} IS NOT NULL AND {inside}"
+    each = f"each{depth}"
+    values = column if name == ELEMENTS else f"map_values({column})"
+    inside = _is_missing(each, tuple(rest), depth + 1)
+    return f"coalesce(exists({values}, {each} -> {inside}), false)"
 
 
 def _iso(sql: str) -> str:
