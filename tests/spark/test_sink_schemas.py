@@ -13,10 +13,12 @@ import headrace
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, SchemaStore, StoredSchema
 from headrace.admin.stores import RegistryAddress, Stores
-from headrace.errors import IncompatibleSchema, SchemaMismatch, UnknownSubject
+from headrace.errors import IncompatibleSchema, RowRefused, SchemaMismatch, UnknownSubject
 from headrace.formats.options import Part
 from headrace.plan.stages import Plan
+from headrace.runtime import failures
 from headrace.runtime.sink_schemas import SinkSchemas
+from headrace.testing import outcome
 
 Texts = tuple[tuple[str, str], ...]
 SOURCE = """
@@ -25,6 +27,7 @@ source:
   bootstrap_server: localhost:9092
   topic: orders
   schema: "id BIGINT NOT NULL, customer STRING, took INT"
+  dlq_topic: orders.dlq
 transform:
   sql: COLUMNS
 sinks:
@@ -41,7 +44,7 @@ ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "l
 
 
 class Shelf:
-    """A store in memory that takes a schema unless its subject has one of another name."""
+    """A store in memory that takes a schema unless a field of it has had another type."""
 
     framing = Framing.CONFLUENT
     url = "http://localhost:8081"
@@ -78,8 +81,12 @@ class Shelf:
         references: Texts = (),  # noqa: ARG002
     ) -> list[str]:
         newest = self.newest(subject)
-        same = newest is None or _name(newest.text) == _name(text)
-        return [] if same else ["it has another name"]
+        had = _types(newest.text) if newest is not None else {}
+        return [
+            f"{each} was another"
+            for each, type in _types(text).items()
+            if had.get(each, type) != type
+        ]
 
 
 class Shelves(Stores):
@@ -91,8 +98,15 @@ class Shelves(Stores):
         return self.shelf
 
 
-def _name(text: str) -> Any:
-    return json.loads(text).get("name")
+def _types(text: str) -> dict[str, set[str]]:
+    """What each field of a record may be, but for null."""
+    schema = json.loads(text)
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    listed = {each["name"]: each["type"] for each in fields}
+    return {
+        name: {str(each) for each in (kind if isinstance(kind, list) else [kind])} - {"null"}
+        for name, kind in listed.items()
+    }
 
 
 @pytest.fixture
@@ -192,13 +206,62 @@ def test_a_refusal_shows_what_is_different_and_a_verdict_changes_nothing(
         "orders.clean-value would accept it",
         "orders.other-value would accept it",
     ]
-    shelf.register("orders.clean-value", SchemaType.AVRO, json.dumps(ORDER))
+    shelf.register("orders.clean-value", SchemaType.AVRO, json.dumps(ORDER).replace("id", "took"))
     refused, taken = schemas.verdicts(plan, spark)
     assert taken.refusal is None
     assert refused.refusal is not None
     with pytest.raises(IncompatibleSchema) as told:
         schemas.bound(plan, spark)
     assert str(told.value) == str(refused.refusal)
-    assert "it has another name" in str(told.value)
+    assert "took was another" in str(told.value)
     assert "\n  + customer: null | string" in str(told.value)
+    assert "\n  ~ took: long → null | int" in str(told.value)
     assert len(shelf.stored) == 1
+
+
+OTHERS = {
+    "impulse": "{connector_type: impulse, rate: 1, count: 1, fields: {n: n}}",
+    "files": "{connector_type: files, path: in, format: json, schema: n BIGINT}",
+    "log": "{connector_type: log, path: in/*.log, format: json, schema: n BIGINT}",
+    "delta": "{connector_type: delta, path: table}",
+}
+
+
+@pytest.mark.parametrize("mode", ["stream", "batch"])
+def test_the_types_of_rows_are_known_before_a_source_is_read(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    spark.range(1).toDF("n").write.format("delta").save(str(tmp_path / "table"))
+    for name, source in OTHERS.items():
+        file = tmp_path / f"{name}.yaml"
+        made = sink("clean", bootstrap_server="localhost:9092")
+        file.write_text(f"mode: {mode}\nsource: {source}\nsinks:\n{made}")
+        shelf = Shelf()
+        SinkSchemas(Shelves(shelf)).bound(headrace.load(file).plan, spark)
+        (value,) = shelf.stored
+        assert json.loads(value.text)["fields"] == [
+            {"name": "n", "type": ["null", "long"], "default": None}
+        ], name
+
+
+def test_rows_are_judged_without_a_registry_and_those_that_no_message_holds_are_refused(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """As bad records with the bytes that they had, in a test on rows; by name where that fails."""
+    proto = sink("clean").replace("confluent_avro", "confluent_protobuf")
+    plan = planned(tmp_path, proto, "SELECT id, array(customer) AS names FROM source")
+    found = outcome(tmp_path / "p.yaml", [{"id": 1, "customer": "ann"}, {"id": 2}], spark)
+    assert [row["names"] for row in found.rows["clean"]] == [["ann"]]
+    (bad,) = found.bad["source"]
+    assert (bad["error"], bytes(bad["value"])) == ("MISSING_FIELD", b'{"id": 2}')
+
+    (query,) = SinkSchemas(register=False).bound(plan, spark).queries
+    rows = spark.createDataFrame([(1, ["ann"]), (2, [None])], "id BIGINT, names ARRAY<STRING>")
+    guarded, made = query.kafka_sinks[0].guarded(rows)
+    with pytest.raises(Exception, match="HEADRACE_ROW_REFUSED") as failed:
+        guarded.selectExpr(made["value"]).collect()
+    refused = failures.translate(failed.value, "writing `clean`")
+    assert isinstance(refused, RowRefused)
+    assert refused.code == "MISSING_FIELD"
+    assert "its schema wants a value for: names" in str(refused)

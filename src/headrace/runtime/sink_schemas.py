@@ -28,7 +28,7 @@ from headrace.formats.kinds import FORMATS
 from headrace.formats.options import Part, Wanted
 from headrace.model.offsets import Range
 from headrace.model.schema import Schema
-from headrace.plan.stages import Plan, Query, Refuse, Stage, Write
+from headrace.plan.stages import Decode, Plan, Query, Refuse, Stage, Write
 from headrace.runtime import failures, rows
 from headrace.runtime.evolving import schema_words
 from headrace.sinks.kafka import KafkaSink
@@ -136,11 +136,7 @@ class SinkSchemas:
         for each in self._fitting(plan, spark):
             settled = replace(each, schema=self._settled(each), new=False)  # 4
             encodings.setdefault(each.sink.name, {})[each.part] = settled.encoding
-        queries = (  # 5
-            replace(query, stages=tuple(_writing(stage, encodings) for stage in query.stages))
-            for query in plan.queries
-        )
-        return replace(plan, queries=tuple(queries))
+        return replace(plan, queries=tuple(_writing(each, encodings) for each in plan.queries))  # 5
 
     def verdicts(self, plan: Plan, spark: SparkSession) -> list[Verdict]:
         """What the registries say to schemas of sinks; they are asked, and nothing is changed."""
@@ -268,8 +264,23 @@ def _differences(newest: StoredSchema | None, new: StoredSchema) -> tuple[Differ
     return differences(RegistrySchema(newest.type, newest.text), RegistrySchema(new.type, new.text))
 
 
-def _writing(stage: Stage, encodings: dict[str, dict[Part, Encoding]]) -> Stage:
+def _writing(query: Query, encodings: dict[str, dict[Part, Encoding]]) -> Query:
+    """A query whose sinks have these encodings; rows that they may refuse carry their record."""
+    bound = replace(query, stages=tuple(_with(stage, encodings) for stage in query.stages))
+    least = min((each.sink.least_refused for each in bound.refusals if each.letters), default=None)
+    if least is None:
+        return bound
+    return replace(bound, stages=tuple(_keeping(stage, least) for stage in bound.stages))
+
+
+def _with(stage: Stage, encodings: dict[str, dict[Part, Encoding]]) -> Stage:
     if isinstance(stage, Write | Refuse) and isinstance(stage.sink, KafkaSink):
         found = encodings.get(stage.sink.name)
         return replace(stage, sink=stage.sink.writing(found)) if found is not None else stage
+    return stage
+
+
+def _keeping(stage: Stage, least: int) -> Stage:
+    if isinstance(stage, Decode) and stage.originals is not None:
+        return replace(stage, originals=min(stage.originals, least))
     return stage

@@ -177,7 +177,8 @@ class KafkaSink:
         """
         options = self.options
         parts = (options["partition"], options["timestamp"], options["envelope"])
-        any_row = self.per_row or self.holds_to_schema or any(part is not None for part in parts)
+        required = any(encoding.required for encoding in self.encodings.values())
+        any_row = self.per_row or required or any(part is not None for part in parts)
         return 0 if any_row else LARGE_RECORD
 
     @property
