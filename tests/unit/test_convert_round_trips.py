@@ -17,6 +17,7 @@ from headrace.convert import ours, to_sql, to_yaml, wiring
 from headrace.convert.conversion import convert
 from headrace.convert.draft import Draft, Part
 from headrace.convert.meaning import columns, core
+from headrace.convert.notations import Notation
 from headrace.frontend import yaml
 from headrace.frontend.load import examine
 from headrace.frontend.sql import parser
@@ -178,6 +179,12 @@ def test_names_with_dots_become_mappings_and_keep_their_comments(tmp_path: Path)
     back = convert([tmp_path / "dotted.sql"]).text
     assert "  schema_registry:\n    endpoint: http://localhost:8081\n" in back
     assert load(tmp_path / "back.yaml", back) == second
+    # A source alone is ours, too, as it needs no columns.
+    alone = DOTTED.partition("source:\n")[2].replace("\n  ", "\n")[2:]
+    (tmp_path / "alone.yaml").write_text(alone, encoding="utf-8")
+    converted = convert([tmp_path / "alone.yaml"])
+    assert (converted.notation, converted.findings) == (Notation.SQL, ())
+    assert "endpoint = 'http://localhost:8081'" in converted.text
 
 
 SHOP = """

@@ -65,6 +65,7 @@ def fits(value: Any, schema: Any, root: dict[str, Any]) -> bool:
                 rest and fits(each, rest, root)
                 for name, each in value.items()
                 if name not in schema.get("properties", {})
+                and not any(re.search(like, name) for like in schema.get("patternProperties", {}))
             )
         ),
         "anyOf": lambda each: any(fits(value, one, root) for one in each),
@@ -113,12 +114,19 @@ def test_the_schema_refuses_wrong_shapes_and_names(case: str) -> None:
     )
 
 
+AVRO = {"connector_type": "kafka", "bootstrap_server": "a:1", "format": "confluent_avro"}
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         ({"connector_type": "kafka", "bootstrap_servers": "a:1", "schema": "id INT"}, True),
         ({"connector_type": "kafka", "schema": "id INT"}, False),
         ({"connector_type": "mysql"}, False),
+        (AVRO | {"schema_registry": {"endpoint": "http://a"}}, True),
+        (AVRO | {"schema_registry.endpoint": "http://a", "json.unstructured": False}, True),
+        (AVRO | {"schema_registry": {"endpont": "http://a"}}, False),
+        (AVRO | {"schema_registry.endpont": "http://a"}, False),
     ],
 )
 def test_a_source_alone_is_a_file_of_its_own(value: dict[str, Any], expected: bool) -> None:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.convert import connect, laminar, mage, ours, to_sql, to_yaml, wiring
-from headrace.convert.draft import Draft
+from headrace.convert.draft import Draft, source_options
 from headrace.convert.meaning import meaning
 from headrace.convert.notations import Notation, Origin
 from headrace.convert.report import Reading, Report, is_gap
 from headrace.errors import DefinitionError, InternalError
 from headrace.frontend import yaml
 from headrace.frontend.load import examine
-from headrace.sources import SOURCES
 from headrace.spans import Diagnostic, Node, Severity, Span
+from headrace.spec import folded
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,13 @@ def _is_part(root: Node) -> bool:
 
 
 def _is_mages(root: Node) -> bool:
-    """Whether a part has words that only Mage has, or lacks the columns that we need."""
+    """Whether a part has words that only Mage has, or lacks the columns that JSON needs here."""
     fields = root.value if isinstance(root.value, dict) else {}
-    connector = fields["connector_type"].node.text
-    known = SOURCES[connector].SPEC.names if connector in SOURCES else set()
-    return not fields.keys() - {"connector_type"} <= known or "schema" not in fields
+    options = source_options(fields["connector_type"].node.text)
+    known = {name for option in options for name in option.names}
+    named = folded(options, fields)
+    is_json = "format" not in named or named["format"].node.text == "json"
+    return not named.keys() <= known or (is_json and "schema" not in named)
 
 
 def _yaml(text: str, path: Path) -> Node:
@@ -174,6 +176,8 @@ def _faults(text: str, notation: Notation) -> list[Diagnostic]:
 
 
 def _is_told(fault: Diagnostic) -> bool:
-    """That the columns are to be added has been said; that variables are not set is no fault."""
-    no_schema = fault.code == "MISSING_OPTION" and "`schema`" in fault.message
-    return no_schema or fault.code.startswith("UNDEFINED_")
+    """That columns or a schema are to be added has been said; that variables are not set is no
+    fault; files and classes are those of another folder.
+    """
+    no_schema = fault.code == "MISSING_OPTION" and "schema" in fault.message
+    return no_schema or fault.code == "BAD_SCHEMA" or fault.code.startswith("UNDEFINED_")
