@@ -260,8 +260,9 @@ class ProtobufFormat:
         if faults:
             raise ValueError("; ".join(faults))
         frame = Frame.of(schema, wanted) if schema is not None else None
-        required = tuple(_required(written.descriptor, fields_of(inside)))
         only = one_value(rows) is not None and fields_of(rows)[0].type.name != "STRUCT"
+        # NULL for a value by itself is no message at all.
+        required = () if only else tuple(_required(written.descriptor, fields_of(inside)))
         return ProtobufEncoding(written, inside, required, frame, only)
 
 
