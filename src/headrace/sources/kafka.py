@@ -1,8 +1,8 @@
 """The Kafka source: records of one or more topics, as a stream or as a range of offsets.
 
-Its options are in `kafka_options`, the checks of them in `kafka_checks`, what Spark's reader gets
-by them in `kafka_settings`, and what it asks the brokers for in `kafka_offsets`. Here is what ties
-them together: the columns, the decisions, and the reading itself. Positions are stored elsewhere:
+Its options are in `kafka_options`, the checks of them in `kafka_checks` and `kafka_format_checks`,
+what Spark's reader gets by them in `kafka_settings`, what it asks the brokers for in
+`kafka_offsets`, and its formats in words in `kafka_shape`. Here is what ties them together: the columns, the decisions, and the reading itself. Positions are stored elsewhere:
 `runtime.starts` for streams, `runtime.offsets_table` for batches.
 """
 
