@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.unit.definitions import SINK, SOURCE, planned
 
+from headrace.codeview.view import script
+from headrace.errors import InternalError
 from headrace.plan.explain import words
 from headrace.sinks import kafka_sizes, kafka_topics
 from headrace.sinks.kafka import KafkaSink
+from headrace.sinks.writer import NotScripted
 from headrace.spec import Setting
 
 
@@ -127,3 +131,43 @@ def test_the_other_tools_name_of_the_key_is_taken(tmp_path: Path) -> None:
     """A form of Prophecy's asks for a `Message Unique Key`, and its code drops it."""
     made = sink(tmp_path, "  message_unique_key: name\n")
     assert made.expressions(["id", "name"])["key"] == "CAST(CAST(name AS STRING) AS BINARY)"
+
+
+REGISTRY = "  schema_registry: {endpoint: 'http://localhost:8081'}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "typed"),
+    [
+        ("", {}),
+        ("  value: id\n  format: raw\n", {}),
+        ("  key: id\n  key_format: text\n", {}),
+        ("  format: csv\n", {"value": "csv"}),
+        ("  key: id\n  key_format: json\n", {"key": "json"}),
+        ("  format: avro\n  key: id\n  key_format: json_schema\n" + REGISTRY,
+         {"value": "avro", "key": "json_schema"}),
+    ],
+)  # fmt: skip
+def test_what_goes_by_types_waits_for_them(
+    tmp_path: Path, options: str, typed: dict[str, str]
+) -> None:
+    found = sink(tmp_path, options)
+    assert {part: wanted.format for part, wanted in found.typed.items()} == typed
+    assert found.unbound == set(typed)
+    if typed:
+        with pytest.raises(InternalError, match="before it has a schema"):
+            found.expressions(["id"])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("  format: avro\n" + REGISTRY, "the schema of its values is registered when Headrace"),
+        ("  format: protobuf\n  schema_file: o.proto\n", "only Headrace writes Protobuf"),
+    ],
+)
+def test_a_script_has_no_schema_of_a_sink(tmp_path: Path, options: str, reason: str) -> None:
+    (tmp_path / "o.proto").write_text('syntax = "proto3"; message O { int64 id = 1; }')
+    nothing = cast(Any, None)  # it is refused before Spark is asked for anything
+    with pytest.raises(NotScripted, match=reason):
+        script(planned(tmp_path, SOURCE, SINK, options), nothing, (), ())
