@@ -1,10 +1,10 @@
 """Protobuf messages as the workers see them: which fields they have, and what each becomes.
 
 A `Field` is one column of a message. The driver makes a tree of them for a descriptor and columns
-(`formats.protobuf_types`); a worker makes a `view` of that tree: a descriptor with the same numbers
-on the wire that has no more than these fields. So what is not asked for is skipped, an enum comes
-as its number, a time as seconds and nanoseconds, and what only Protobuf's own library understands
-as bytes. ptars turns messages of this view into Arrow arrays and back.
+(`formats.protobuf_types`); a worker makes an `excerpt` of the schema by that tree: a descriptor with
+the same numbers on the wire that has no more than these fields. So what is not asked for is
+skipped, an enum comes as its number, a time as seconds and nanoseconds, and what only Protobuf's
+own library understands as bytes. ptars turns messages of this excerpt into Arrow arrays and back.
 
 Pickled by value: a worker needs no Headrace. Nothing here may use other parts of it.
 """
@@ -101,12 +101,12 @@ class Field:
 
 
 class Codec:
-    """Messages of one view, in ptars and in Protobuf's own library."""
+    """Messages of one excerpt, in ptars and in Protobuf's own library."""
 
     def __init__(self, fields: tuple[Field, ...], writing: bool = False) -> None:
         pool = descriptor_pool.DescriptorPool()
-        pool.Add(view(fields, writing))
-        descriptor = pool.FindMessageTypeByName("view.M0")
+        pool.Add(excerpt(fields, writing))
+        descriptor = pool.FindMessageTypeByName("excerpt.M0")
         self._class = message_factory.GetMessageClass(descriptor)
         self._handler = ptars.HandlerPool([descriptor.file]).get_for_message(descriptor)
 
@@ -138,17 +138,17 @@ def _as_fault(error: BaseException) -> BaseException:
     return ValueError(str(error)) if type(error).__name__ == "PanicException" else error
 
 
-def view(fields: tuple[Field, ...], writing: bool = False) -> FileDescriptorProto:
+def excerpt(fields: tuple[Field, ...], writing: bool = False) -> FileDescriptorProto:
     """For `writing`, maps are lists of entries, as they are on the wire: ptars leaves out a zero
     that is the key or the value of a map, which nobody else does.
     """
-    file = FileDescriptorProto(name="view.proto", package="view", syntax="proto3")
-    _View(file, writing).add_message(fields)
+    file = FileDescriptorProto(name="excerpt.proto", package="excerpt", syntax="proto3")
+    _Excerpt(file, writing).add_message(fields)
     return file
 
 
 @dataclass(frozen=True)
-class _View:
+class _Excerpt:
     file: FileDescriptorProto
     writing: bool
 
@@ -160,7 +160,7 @@ class _View:
             message.oneof_decl.add(name=group)
         for each in there:
             self._add_field(message, each)
-        return f".view.{name}"
+        return f".excerpt.{name}"
 
     def _add_field(self, message: DescriptorProto, field: Field) -> None:
         made = message.field.add(name=field.on_wire, number=field.number)
@@ -190,7 +190,7 @@ class _View:
             self._set_type(made, value)
             if self.writing:
                 _make_optional(entry, made)
-        return f".view.{message.name}.{name}"
+        return f".excerpt.{message.name}.{name}"
 
     def _set_type(self, made: FieldDescriptorProto, value: Value) -> None:
         match value.kind:
