@@ -1,7 +1,7 @@
 """Protobuf messages as the workers see them: which fields they have, and what each becomes.
 
 A `Field` is one column of a message. The driver makes a tree of them for a descriptor and columns
-(`formats.protobuf_types`); a worker makes an `excerpt` of the schema by that tree: a descriptor with
+(`formats.protobuf_types`); a worker makes an `excerpt` of the schema by it: a descriptor with
 the same numbers on the wire that has no more than these fields. So what is not asked for is
 skipped, an enum comes as its number, a time as seconds and nanoseconds, and what only Protobuf's
 own library understands as bytes. ptars turns messages of this excerpt into Arrow arrays and back.
