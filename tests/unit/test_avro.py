@@ -13,11 +13,14 @@ import pytest
 from headrace.admin.registry_schemas import SchemaType
 from headrace.admin.stored_schemas import Framing, StoredSchema
 from headrace.admin.stores import RegistryAddress
+from headrace.formats import avro_schema
 from headrace.formats.avro import AvroFormat
+from headrace.formats.avro_resolution import Resolution, resolved
 from headrace.formats.encoding import ELEMENTS
 from headrace.formats.known import Known
 from headrace.formats.options import Part, Wanted
 from headrace.model.schema import Column, Schema
+from headrace.model.types import parsed
 
 AVRO = AvroFormat()
 REGISTRY = RegistryAddress("confluent", "http://unused:8081", None, None)
@@ -246,6 +249,32 @@ def test_a_type_that_does_not_fit_is_told(own: Any, target: str, words: str) -> 
 def test_one_value_does_not_fit_several_columns() -> None:
     (words,) = AVRO.unreadable(stored("long"), Schema.parse("a INT, b INT"), WANTED)
     assert words.startswith("the message is BIGINT in the messages, and STRUCT<a: INT")
+
+
+def test_no_field_of_a_message_is_read_into_two_columns() -> None:
+    """One that was renamed stays what it is called while its old column is there, too."""
+    old = avro_schema.parsed(json.dumps(record(client="string", Total="int")))
+    new = record(customer="string", total="int")
+    new["fields"][0]["aliases"] = ["client"]
+    kind = parsed("STRUCT<customer: STRING, client: STRING, TOTAL: INT, total: INT>")
+    found = resolved(old, kind, avro_schema.parsed(json.dumps(new)))
+    assert isinstance(found, Resolution)
+    fields = json.loads(found.writer)["fields"][0]["type"]["fields"]
+    assert [each["name"] for each in fields] == ["client", "TOTAL"]
+
+
+def test_branches_of_a_union_are_not_promoted_into_each_other() -> None:
+    kind = parsed("STRUCT<int: BIGINT, long: BIGINT, string: STRING>")
+    found = resolved(avro_schema.parsed('["int", "long", "string"]'), kind)
+    assert isinstance(found, Resolution)
+    union = json.loads(found.reader)["fields"][0]["type"]
+    assert [each if each == "null" else each["type"] for each in union] == [
+        "null",
+        "int",
+        "long",
+        "string",
+    ]
+    assert found.found != found.target  # so that it is cast
 
 
 def test_a_known_schema_that_does_not_fit_is_refused_by_the_reading() -> None:

@@ -132,9 +132,8 @@ class _Resolver:
         self.faults: list[str] = []
 
     def both(self, node: Node, target: SqlType, newest: Node | None, path: _Path) -> _Both:
-        node = self._record_of(node)
-        if isinstance(newest, Again) and self._newest is not None:
-            newest = self._newest.records[newest.name]
+        node = self._expanded(node)
+        newest = self._latest(newest)
         if is_nothing(node):
             reader, kind = self._missing(target)
             return _Both(self._emitter.node(node), ["null", reader], kind)
@@ -153,14 +152,16 @@ class _Resolver:
                 return self._leaf(node, target, path)
         return self._unfit(node, target, path)
 
-    def _leaf(self, node: Primitive | Enum | Fixed, target: SqlType, path: _Path) -> _Both:
+    def _leaf(
+        self, node: Primitive | Enum | Fixed, target: SqlType, path: _Path, promotes: bool = True
+    ) -> _Both:
         try:
             own = sql_type(node, path)
         except ValueError as fault:
             self.faults.append(str(fault))
             return _Both("null", "null", _NOTHING)
         made = self._emitter.node(node)
-        if own != target and isinstance(node, Primitive) and not logical_json(node):
+        if promotes and own != target and isinstance(node, Primitive) and not logical_json(node):
             promoted = _PROMOTED.get(node.name, {}).get(target.name)
             if promoted is not None:
                 return _Both(made, promoted, target)
@@ -176,7 +177,7 @@ class _Resolver:
             return _Both(plain, plain, kind) if fits else self._unfit(union, target, path)
         if len(union.members) > 1:
             return self._unfit(union, target, path)
-        both = self.both(union.members[0], target, alone(newest) if newest else None, path)
+        both = self.both(union.members[0], target, newest, path)
         writer, reader = (
             ["null" if each is not union.members[0] else inner for each in union.branches]
             for inner in (both.writer, both.reader)
@@ -184,61 +185,68 @@ class _Resolver:
         return _Both(writer, reader, both.kind)
 
     def _array(self, node: Array, target: SqlType, newest: Node | None, path: _Path) -> _Both:
-        newest = alone(newest) if newest is not None else None
         inside = newest.items if isinstance(newest, Array) else None
         both = self.both(node.items, target.fields[0].type, inside, (*path, "element"))
         writer, reader = ({"type": "array", "items": each} for each in (both.writer, both.reader))
         return _Both(writer, reader, array(both.kind))
 
     def _map(self, node: AvroMap, target: SqlType, newest: Node | None, path: _Path) -> _Both:
-        newest = alone(newest) if newest is not None else None
         inside = newest.values if isinstance(newest, AvroMap) else None
         both = self.both(node.values, target.fields[1].type, inside, (*path, "value"))
         writer, reader = ({"type": "map", "values": each} for each in (both.writer, both.reader))
         return _Both(writer, reader, map_of(both.kind))
 
     def _record(self, node: Record, target: SqlType, newest: Node | None, path: _Path) -> _Both:
-        newest = alone(newest) if newest is not None else None
         newer = {each.name: each for each in newest.fields} if isinstance(newest, Record) else {}
         sources = _matched(node, target, newer)
         head = self._emitter.head("record", short(node.name))
-        names, types = self._emitter.field_names(node), {}
-        read = []
+        names = _names(target)
         with self._emitter.within(node, head):
-            for number, field in enumerate(target.fields):
-                name = field.name if NAME.fullmatch(field.name) else f"_{number}"
-                inside, source = (*path, field.name), sources.get(field.name)
-                latest = newer.get(field.name)
-                if source is None:
-                    reader, kind = self._absent(field, latest, name, inside)
-                else:
-                    newest_type = latest.type if latest is not None else None
-                    both = self.both(node.fields[source].type, field.type, newest_type, inside)
-                    names[source], types[source] = name, both.writer
-                    reader, kind = {"name": name, "type": both.reader}, both.kind
-                read.append((reader, SqlField(name, kind)))
-            written = [
-                types[number] if number in types else self._emitter.node(each.type)
-                for number, each in enumerate(node.fields)
+            fields = [
+                self._field(
+                    node.fields[sources[each.name]] if each.name in sources else None,
+                    SqlField(name, each.type),
+                    newer.get(each.name),
+                    (*path, each.name),
+                )
+                for each, name in zip(target.fields, names, strict=True)
             ]
+            written = fields_json(
+                self._emitter.field_names(node),
+                [
+                    None if n in sources.values() else self._emitter.node(each.type)
+                    for n, each in enumerate(node.fields)
+                ],
+            )
+        for each, both in zip(target.fields, fields, strict=True):
+            if each.name in sources:
+                written[sources[each.name]] = both.writer
         return _Both(
-            {**head, "fields": fields_json(names, written)},
-            {**head, "fields": [reader for reader, _ in read]},
-            struct(tuple(field for _, field in read)),
+            {**head, "fields": written},
+            {**head, "fields": [both.reader for both in fields]},
+            struct(tuple(map(SqlField, names, (both.kind for both in fields)))),
         )
 
-    def _absent(
-        self, field: SqlField, latest: AvroField | None, name: str, path: _Path
-    ) -> tuple[Any, SqlType]:
-        """A field that the writer has not: the newest schema's default, or else null."""
+    def _field(
+        self, source: AvroField | None, field: SqlField, latest: AvroField | None, path: _Path
+    ) -> _Both:
+        """A field of a record, as it is called in both schemas. One that the writer has not is the
+        newest schema's default, or else null.
+        """
+        if source is not None:
+            newest = latest.type if latest is not None else None
+            both = self.both(source.type, field.type, newest, path)
+            writer = {"name": field.name, "type": both.writer}
+            return _Both(writer, {"name": field.name, "type": both.reader}, both.kind)
         if latest is not None and latest.default is not NO_DEFAULT:
             resolver = self._of_newest()
             both = resolver.both(latest.type, field.type, latest.type, path)
             default = resolver.default(latest.default, latest.type, field.type)
             if not resolver.faults:
-                return {"name": name, "type": both.reader, "default": default}, both.kind
-        reader, kind = self._missing(field.type)
-        return {"name": name, "type": ["null", reader], "default": None}, kind
+                reader = {"name": field.name, "type": both.reader, "default": default}
+                return _Both(None, reader, both.kind)
+        inside, kind = self._missing(field.type)
+        return _Both(None, {"name": field.name, "type": ["null", inside], "default": None}, kind)
 
     def _of_newest(self) -> _Resolver:
         """One that takes types of the newest schema for those of a writer."""
@@ -247,7 +255,7 @@ class _Resolver:
 
     def default(self, value: Any, node: Node, target: SqlType) -> Any:
         """A default as the reader's schema has it, whose records may have fewer fields."""
-        node = self._record_of(node.branches[0] if isinstance(node, Union) else node)
+        node = self._expanded(node.branches[0] if isinstance(node, Union) else node)
         match node:
             case Record() if isinstance(value, dict) and target.name == "STRUCT":
                 return dict(self._defaults(value, node, target))
@@ -263,32 +271,20 @@ class _Resolver:
         self, value: dict[str, Any], record: Record, target: SqlType
     ) -> Iterator[tuple[str, Any]]:
         sources = _matched(record, target, {})
-        for number, field in enumerate(target.fields):
+        for field, name in zip(target.fields, _names(target), strict=True):
             if field.name not in sources:
                 continue
             source = record.fields[sources[field.name]]
             given = value.get(source.name, source.default)
             if given is NO_DEFAULT:
                 self.faults.append(f"the default of `{record.name}` has no `{source.name}`")
-            name = field.name if NAME.fullmatch(field.name) else f"_{number}"
             yield name, self.default(given, source.type, field.type)
 
     def _missing(self, target: SqlType) -> tuple[Any, SqlType]:
         """Some type that Spark makes the wanted one of, for what is never there; or one to cast."""
         match target.name:
             case "STRUCT":
-                found = [self._missing(each.type) for each in target.fields]
-                names = [
-                    each.name if NAME.fullmatch(each.name) else f"_{number}"
-                    for number, each in enumerate(target.fields)
-                ]
-                types = [["null", reader] for reader, _ in found]
-                kinds = [kind for _, kind in found]
-                made = {
-                    **self._emitter.head("record", "missing"),
-                    "fields": fields_json(names, types),
-                }
-                return made, struct(tuple(map(SqlField, names, kinds)))
+                return self._missing_record(target)
             case "ARRAY":
                 reader, kind = self._missing(target.fields[0].type)
                 return {"type": "array", "items": ["null", reader]}, array(kind)
@@ -300,9 +296,16 @@ class _Resolver:
                 return self._emitter.node(node), target
             case "TINYINT" | "SMALLINT":
                 return "int", SqlType("INT")
-        return IN_AVRO.get(target.name, "string"), (
-            target if target.name in IN_AVRO else SqlType("STRING")
-        )
+        if target.name in IN_AVRO:
+            return IN_AVRO[target.name], target
+        return "string", SqlType("STRING")
+
+    def _missing_record(self, target: SqlType) -> tuple[Any, SqlType]:
+        found = [self._missing(each.type) for each in target.fields]
+        names = _names(target)
+        fields = fields_json(names, [["null", reader] for reader, _ in found])
+        made = {**self._emitter.head("record", "missing"), "fields": fields}
+        return made, struct(tuple(map(SqlField, names, (kind for _, kind in found))))
 
     def _several(self, node: Node, target: SqlType, newest: Node | None, path: _Path) -> _Both:
         """A union of several types; the columns have a field for each."""
@@ -310,28 +313,31 @@ class _Resolver:
         newer = {member_name(each): each for each in newest.members} if _is_several(newest) else {}
         fields = {each.name: each for each in target.fields}
         written: list[Any] = []
-        readers: dict[str, tuple[Any, SqlField]] = {}
+        read: dict[str, tuple[Any, SqlField]] = {}
         for each in own:
             name = _member_among(fields, each, newer)
             if is_nothing(each):
                 written.append("null")
-            elif name is None:
+            elif name is None or name in read:
                 what = f"{at(path)} may be of type `{member_name(each)}`"
                 self.faults.append(f"{what}, and has no field for it in the columns")
             else:
-                inside = (*path, name)
-                both = self.both(each, fields[name].type, newer.get(name), inside)
+                both = self._branch(each, fields[name].type, newer.get(name), (*path, name))
                 written.append(both.writer)
-                readers[name] = both.reader, SqlField(member_name(each), both.kind)
-        for name, field in fields.items():
-            if name not in readers:
-                readers[name] = self._absent_branch(field, newer.get(name), (*path, name))
-        ordered = [readers[each.name] for each in target.fields]
-        if len(ordered) == 1:
+                read[name] = both.reader, SqlField(member_name(each), both.kind)
+        for name in fields.keys() - read.keys():
+            read[name] = self._absent_branch(fields[name], newer.get(name), (*path, name))
+        if len(fields) == 1:
             self.faults.append(f"{at(path)} is of several types, and has one field in the columns")
-        reader = ["null", *(each for each, _ in ordered)]
+        readers = ["null", *(read[name][0] for name in fields)]
         writer = written if isinstance(node, Union) else (written or ["null"])[0]
-        return _Both(writer, reader, struct(tuple(field for _, field in ordered)))
+        return _Both(writer, readers, struct(tuple(read[name][1] for name in fields)))
+
+    def _branch(self, node: Node, target: SqlType, newest: Node | None, path: _Path) -> _Both:
+        if isinstance(node, Primitive):
+            # Not promoted, as what it would become may be another branch.
+            return self._leaf(node, target, path, promotes=False)
+        return self.both(node, target, newest, path)
 
     def _absent_branch(
         self, field: SqlField, newest: Node | None, path: _Path
@@ -358,26 +364,41 @@ class _Resolver:
         self.faults.append(f"{at(path)} is {there}, and {here}")
         return _Both("null", "null", _NOTHING)
 
-    def _record_of(self, node: Node) -> Node:
+    def _expanded(self, node: Node) -> Node:
         return self._emitter.records[node.name] if isinstance(node, Again) else node
+
+    def _latest(self, node: Node | None) -> Node | None:
+        """A type of the newest schema, without null."""
+        if node is None or self._newest is None:
+            return None
+        records = self._newest.records
+        node = alone(records[node.name] if isinstance(node, Again) else node)
+        return records[node.name] if isinstance(node, Again) else node
 
 
 def _matched(record: Record, target: SqlType, newer: dict[str, AvroField]) -> dict[str, int]:
     """For each wanted field the number of that in the record: of its name, of an older name, or of
-    its name in other letters.
+    its name in other letters. No field is found twice.
     """
     names = [each.name for each in record.fields]
-    folded = [name.lower() for name in names]
-    found: dict[str, int] = {}
+    found = {each.name: names.index(each.name) for each in target.fields if each.name in names}
     for field in target.fields:
         latest = newer.get(field.name)
-        known = (field.name, *(latest.aliases if latest is not None else ()))
-        exact = next((names.index(name) for name in known if name in names), None)
-        if exact is not None:
-            found[field.name] = exact
-        elif folded.count(field.name.lower()) == 1:
-            found[field.name] = folded.index(field.name.lower())
+        older = [name for name in names if latest is not None and name in latest.aliases]
+        folded = [name for name in names if name.lower() == field.name.lower()]
+        others = older[:1] or (folded if len(folded) == 1 else [])
+        for name in others if field.name not in found else ():
+            if names.index(name) not in found.values():
+                found[field.name] = names.index(name)
     return found
+
+
+def _names(target: SqlType) -> list[str]:
+    """Those of the fields of a struct, as far as Avro has such names."""
+    return [
+        each.name if NAME.fullmatch(each.name) else f"_{number}"
+        for number, each in enumerate(target.fields)
+    ]
 
 
 def _member_among(fields: dict[str, SqlField], node: Node, newer: dict[str, Node]) -> str | None:
