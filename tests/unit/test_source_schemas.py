@@ -405,6 +405,26 @@ def test_a_registry_that_hangs_is_not_asked_before_every_batch(run: Begin, store
     assert len(store.asked) == 3
 
 
+def test_what_only_reads_is_done_again_with_what_was_learned(run: Begin, store: Memory) -> None:
+    schemas, plan = run()
+    store.add("others", record("id", "amount"))
+    seen: list[list[str]] = []
+
+    def look(bound: Plan) -> str:
+        seen.append(ids(bound))
+        if "3" not in seen[-1]:
+            raise NewSchema("source", "value", "3")
+        return "rows"
+
+    def stuck(_: Plan) -> None:
+        raise NewSchema("source", "value", "4")
+
+    assert schemas.learning(plan, look) == "rows"
+    assert seen == [["1", "2"], ["1", "2", "3"]]
+    with pytest.raises(NewSchema):
+        schemas.learning(plan, stuck)
+
+
 # What is shown
 
 

@@ -110,14 +110,17 @@ class SourceSchemas:
 
     def learning(self, plan: Plan, work: Callable[[Plan], T]) -> T:
         """Work that only reads, done again as long as messages have schemas that are not known."""
+        met: set[tuple[str, str, str]] = set()
         while True:
             try:
                 return work(self.bound(plan))
             except Exception as error:
                 new = failures.translate(error, f"reading {plan.pipeline.name}")
-                if not isinstance(new, NewSchema):
+                # One that was asked for and comes again is a failure like others.
+                if not isinstance(new, NewSchema) or (new.source, new.part, new.id) in met:
                     raise
                 self.learn(plan, new)
+                met.add((new.source, new.part, new.id))
 
     def _messages(self, plan: Plan) -> Iterator[Messages]:
         for source in plan.sources:
