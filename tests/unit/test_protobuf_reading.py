@@ -35,9 +35,7 @@ def read(descriptor: Descriptor, *messages: bytes, columns: str | None = None) -
     schema = Schema.parse(columns) if columns is not None else columns_of(descriptor)
     fields, faults = fields_for(descriptor, fields_of(schema))
     assert not faults
-    found, codes = Decoder(arrow_struct(fields_of(schema)), fields).decode(
-        pa.array(messages, pa.binary())
-    )
+    found, codes = Decoder(fields).decode(pa.array(messages, pa.binary()))
     rows = pa.StructArray.from_arrays(found, names=schema.names).to_pylist()
     return [code or row for code, row in zip(codes.to_pylist(), rows, strict=True)]
 
@@ -62,9 +60,7 @@ def test_random_messages_come_back_byte_for_byte(seed: int) -> None:
         each.ClearField("extra")
     encoded = [each.SerializeToString(deterministic=True) for each in messages]
     fields, _ = fields_for(order, fields_of(schema))
-    columns, codes = Decoder(arrow_struct(fields_of(schema)), fields).decode(
-        pa.array(encoded, pa.binary())
-    )
+    columns, codes = Decoder(fields).decode(pa.array(encoded, pa.binary()))
     assert codes.null_count == len(codes)
     rows = pa.StructArray.from_arrays(columns, fields=list(arrow_struct(fields_of(schema))))
     writing, faults = fields_for(order, fields_of(schema), writing=True)
@@ -213,7 +209,7 @@ def test_of_what_was_written_twice_the_last_counts() -> None:
                     message B { oneof i { int32 u = 1; int32 v = 2; } map<int32, B> q = 3; } }
         """
     )
-    (first, second, third, fourth, fifth, good) = read(
+    (first, second, third, fourth, fifth, broken, good) = read(
         message,
         b"\x12\x01s\x08\x01",
         b"\x22\x05\x0a\x01a\x10\x01\x22\x05\x0a\x01b\x10\x07\x22\x05\x0a\x01a\x10\x02",
@@ -221,6 +217,8 @@ def test_of_what_was_written_twice_the_last_counts() -> None:
         # An entry without its message, which ptars panics for.
         b"\x2a\x04\x1a\x02\x08\x09",
         b"\x1a\x02\x08\x01\x08\x02\x1a\x02\x10\x03",
+        # A number of a field that is too large besides, which only the library calls broken.
+        b"\x12\x01s\x08\x01\x80\x80\x80\x80\xf8\xff\xff\xff\xff\x01\x00",
         b"\x08\x05",
         columns="x INT, y STRING, m STRUCT<u: INT, v: INT>, p MAP<STRING, INT>, "
         "l ARRAY<STRUCT<u: INT, v: INT, q: MAP<INT, STRUCT<u: INT>>>>",
@@ -231,6 +229,7 @@ def test_of_what_was_written_twice_the_last_counts() -> None:
     assert [each["u"] for each in third["l"]] == [None, None]
     assert fourth["l"][0]["q"] == [(9, {"u": None})]
     assert (fifth["x"], fifth["m"]) == (None, {"u": None, "v": 3})
+    assert broken == "NOT_PROTOBUF"
     assert good["x"] == 5
 
 

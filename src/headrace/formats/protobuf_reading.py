@@ -86,7 +86,7 @@ def function(messages: Messages) -> Callable[[pa.Array], pa.Array]:
 class Reader:
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
-        self._decoders = [Decoder(messages.columns, each.fields) for each in messages.writers]
+        self._decoders = [Decoder(each.fields) for each in messages.writers]
         fields = [pa.field(FAULT, pa.string()), *messages.columns]
         self._type = pa.struct(fields)
 
@@ -168,8 +168,7 @@ class Reader:
 class Decoder:
     """Messages of one kind, without frames, to the columns."""
 
-    def __init__(self, columns: pa.StructType, fields: tuple[Field, ...]) -> None:
-        self._columns = columns
+    def __init__(self, fields: tuple[Field, ...]) -> None:
         self._fields = fields
         self._codec = Codec(fields)
 
@@ -180,15 +179,19 @@ class Decoder:
         columns = found.columns(self._fields, batch)
         doubtful = found.faults.pop(_DOUBTFUL, None)
         if doubtful is not None:
-            # Their canonical form has nothing twice, so this is done but once.
-            again = {row: self._canonical(bodies, row) for row in np.flatnonzero(doubtful).tolist()}
-            return self.decode(_replaced(bodies, again))
+            return self._decode_again(bodies, np.flatnonzero(doubtful).tolist())
         if broken is not None:
-            found.faults[NOT_PROTOBUF] = broken
+            found.mark_broken(broken)
         return columns, found.codes()
 
-    def _canonical(self, bodies: pa.Array, row: int) -> bytes:
-        return self._codec.canonical(bodies[row].as_py()) or b""
+    def _decode_again(self, bodies: pa.Array, rows: list[int]) -> tuple[list[pa.Array], pa.Array]:
+        """With these messages as the library writes them: they have nothing twice any more, so this
+        is done but once. The library may also call them broken.
+        """
+        instead = {row: self._codec.canonical(bodies[row].as_py()) for row in rows}
+        columns, codes = self.decode(_replaced(bodies, instead))
+        broken = _marks(len(bodies), instead)
+        return columns, pc.if_else(pa.array(broken), NOT_PROTOBUF, codes)
 
     def _parsed(self, bodies: pa.Array) -> tuple[pa.RecordBatch, Any]:
         """All messages, in place of a broken one an empty one; and which are broken."""
@@ -197,10 +200,7 @@ class Decoder:
         except ValueError:
             instead: dict[int, bytes | None] = {}
             self._search(bodies, 0, instead)
-        broken = np.zeros(len(bodies), bool)
-        broken[[row for row, made in instead.items() if made is None]] = True
-        whole = {row: made or b"" for row, made in instead.items()}
-        return self._codec.decode(_replaced(bodies, whole)), broken
+        return self._codec.decode(_replaced(bodies, instead)), _marks(len(bodies), instead)
 
     def _search(self, bodies: pa.Array, first: int, instead: dict[int, bytes | None]) -> None:
         """Halves of what fails, until it is one message."""
@@ -254,6 +254,9 @@ class _Conversion:
             if code in self.faults:
                 codes = pc.if_else(pa.array(self.faults[code]), code, codes)
         return codes
+
+    def mark_broken(self, broken: Any) -> None:
+        self.faults[NOT_PROTOBUF] = self.faults.get(NOT_PROTOBUF, False) | broken
 
     def _mark(self, code: str, wrong: Any, place: _Place) -> None:
         if wrong.any():
@@ -463,11 +466,19 @@ def _search_casts(array: pa.Array, type: pa.DataType, first: int, wrong: Any) ->
         _search_casts(array.slice(half), type, first + half, wrong)
 
 
-def _replaced(bodies: pa.Array, instead: dict[int, bytes]) -> pa.Array:
+def _replaced(bodies: pa.Array, instead: dict[int, bytes | None]) -> pa.Array:
+    """With other messages in some rows, and an empty one for none."""
     every = bodies.to_pylist()
     for row, made in instead.items():
-        every[row] = made
+        every[row] = made or b""
     return pa.array(every, pa.binary())
+
+
+def _marks(count: int, instead: dict[int, bytes | None]) -> Any:
+    """The rows that have none."""
+    marks = np.zeros(count, bool)
+    marks[[row for row, made in instead.items() if made is None]] = True
+    return marks
 
 
 def _bytes_of(values: pa.Array) -> tuple[Any, Any]:
