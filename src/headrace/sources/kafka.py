@@ -2,8 +2,9 @@
 
 Its options are in `kafka_options`, the checks of them in `kafka_checks` and `kafka_format_checks`,
 what Spark's reader gets by them in `kafka_settings`, what it asks the brokers for in
-`kafka_offsets`, and its formats in words in `kafka_shape`. Here is what ties them together: the columns, the decisions, and the reading itself. Positions are stored elsewhere:
-`runtime.starts` for streams, `runtime.offsets_table` for batches.
+`kafka_offsets`, and its formats in words in `kafka_shape`. Here is what ties them together: the
+columns, the decisions, and the reading itself. Positions are stored elsewhere: `runtime.starts` for
+streams, `runtime.offsets_table` for batches.
 """
 
 from __future__ import annotations
