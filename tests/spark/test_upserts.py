@@ -139,6 +139,7 @@ TYPED_KEYS = """\
   key_format: json
   key_schema: id BIGINT
   key_column: record_key
+  bad_data: skip
 transform:
   - sql: SELECT id + 100 AS number, name, 10 / amount AS share FROM source WHERE amount > 0
 """

@@ -76,7 +76,9 @@ class Envelopes(Protocol):
         ...
 
     def row_fault(self, prefix: str) -> str:
-        """SQL for the code of what is wrong with `after`, which is there, or NULL."""
+        """SQL for the code of what is wrong with the row in the column `image`, or NULL; `now` is
+        what `value` made of it.
+        """
         ...
 
     def reason(self, code: str, source: str) -> str:
@@ -103,31 +105,26 @@ class DebeziumReading:
         self.envelopes.register(spark)
 
     def steps(self, source: str, prefix: str) -> Steps:
-        """What a record deletes is looked for only where it deletes."""
-        change, keyed = f"{prefix}change", f"{prefix}keyed"
+        change, image = f"{prefix}change", f"{prefix}image"
         deletes = f"{source} IS NULL OR {change}.op = 'd'"
-        known = f"{change}.before IS NOT NULL OR {keyed} IS NOT NULL"
-        now = self._row((f"{change}.after",), prefix)
-        gone = self._row(self._old(f"{change}.before", keyed), prefix)
         return (
             *self.envelopes.steps(source, prefix),
-            (keyed, f"IF({deletes}, {self.envelopes.key()}, NULL)"),
-            (f"{prefix}now", f"IF({change}.after IS NULL, NULL, {now})"),
-            (f"{prefix}gone", f"IF(({deletes}) AND ({known}), {gone}, NULL)"),
+            (image, f"IF({deletes}, {self._old(f'{change}.before')}, {change}.after)"),
+            (f"{prefix}now", f"IF({image} IS NULL, NULL, {self._row(image, prefix)})"),
         )
 
-    def _old(self, before: str, keyed: str) -> tuple[str, ...]:
-        """Where the columns of a row are that is gone. All that is known makes a row of it; but
-        what passes by the author's filters must have nothing beyond its key that SQL could fail on.
+    def _old(self, before: str) -> str:
+        """SQL for an image of a row that is gone. All that is known makes a row of it; but what
+        passes by the author's filters must have nothing beyond its key that SQL could fail on.
         """
-        if self.rules.deletes == "rows":
-            return before, keyed
-        return (f"IF({keyed} IS NULL, {before}, {keyed})",)
+        key = self.envelopes.key()
+        first, second = (before, key) if self.rules.deletes == "rows" else (key, before)
+        return f"coalesce({first}, {second})"
 
     def fault(self, source: str, prefix: str) -> str:
         op, now = f"{prefix}change.op", f"{prefix}now"
         delete = f"'{TOMBSTONE}'" if self.rules.deletes == "delete" else "NULL"
-        unknown = f"{self.deleted(prefix)} IS NULL"
+        unknown = f"{now} IS NULL"
         unknown += " AND key IS NULL" if self.rules.deletes == "delete" else ""
         found = [
             f"WHEN {op} IS NULL THEN 'NOT_A_CHANGE'",
@@ -145,22 +142,20 @@ class DebeziumReading:
         return f"coalesce({self.envelopes.fault(source, prefix)}, {change})"
 
     def row(self, prefix: str) -> str:
-        now = f"{prefix}now"
-        return f"coalesce({now}, {prefix}gone)" if self.rules.deletes == "rows" else now
+        return f"{prefix}now"
 
     def deleted(self, prefix: str) -> str:
-        return f"{prefix}gone"
+        return f"{prefix}now"
 
     def reason(self, code: str, source: str) -> str:
         return f"coalesce({cases(code, _REASONS)}, {self.envelopes.reason(code, source)})"
 
-    def _row(self, images: tuple[str, ...], prefix: str) -> str:
-        """SQL for the columns, each from the first image that has it."""
-        parts = []
-        for column in self.columns.columns:
-            found = [self.envelopes.value(column, image, prefix) for image in images]
-            sql = f"coalesce({', '.join(found)})" if len(found) > 1 else found[0]
-            parts.append(f"{literal(column.name)}, {sql}")
+    def _row(self, image: str, prefix: str) -> str:
+        """SQL for the columns, each as it is declared."""
+        parts = [
+            f"{literal(each.name)}, {self.envelopes.value(each, image, prefix)}"
+            for each in self.columns.columns
+        ]
         if self.rules.change_columns:
             change = f"{prefix}change"
             facts = (f"coalesce({change}.op, 'd')", _time(change), _position(f"{change}.source"))

@@ -90,13 +90,13 @@ def unavailable(column: Column, image: str) -> str | None:
 
 
 def row_fault(image: Schema, made: Iterable[Column], prefix: str) -> str:
-    """SQL for the code of what is wrong with the columns of `after`, or NULL. Those that are `made`
+    """SQL for the code of what is wrong with the columns of a row, or NULL. Those that are `made`
     of what came are NULL where that failed.
     """
-    after, now = f"{prefix}change.after", f"{prefix}now"
-    missing = filter(None, (unavailable(each, after) for each in image.columns))
+    raw, now = f"{prefix}image", f"{prefix}now"
+    missing = filter(None, (unavailable(each, raw) for each in image.columns))
     wrong = (
-        f"{after}.{quote(each.name)} IS NOT NULL AND {now}.{quote(each.name)} IS NULL"
+        f"{raw}.{quote(each.name)} IS NOT NULL AND {now}.{quote(each.name)} IS NULL"
         for each in made
     )
     found = {"UNAVAILABLE_VALUE": " OR ".join(missing), "WRONG_TYPE": " OR ".join(wrong)}
@@ -120,44 +120,37 @@ def _date(text: str, kind: str, rules: ChangeRules) -> str:
 
 def _timestamp(text: str, kind: str, rules: ChangeRules) -> str:
     number = f"try_cast({text} AS BIGINT)"
-    nanoseconds = f"({number} - pmod({number}, 1000L)) div 1000L"
-    units = " ".join(
-        f"WHEN '{name}' THEN try_multiply({number}, {size}L)" for name, size in _UNITS.items()
-    )
-    by_rule = {
-        "milliseconds": f"try_multiply({number}, 1000L)",
-        "microseconds": number,
-        "nanoseconds": nanoseconds,
-    }
+    units = " ".join(f"WHEN '{name}' THEN {size}L" for name, size in _UNITS.items())
     by_size = (
-        f"CASE WHEN abs({number}) < {_MICROSECONDS_FROM}L THEN {by_rule['milliseconds']} "
-        f"WHEN abs({number}) < {_NANOSECONDS_FROM}L THEN {number} ELSE {nanoseconds} END"
+        f"CASE WHEN abs({number}) < {_MICROSECONDS_FROM}L THEN 1000L "
+        f"WHEN abs({number}) < {_NANOSECONDS_FROM}L THEN 1L END"
     )
-    unnamed = by_rule.get(rules.timestamps, by_size)
-    micros = f"CASE {kind}.name {units} WHEN '{_NANOSECONDS}' THEN {nanoseconds} ELSE {unnamed} END"
+    # Nanoseconds have no size: they are less than one.
+    unnamed = {"milliseconds": "1000L", "microseconds": "1L", "nanoseconds": "NULL"}
+    size = (
+        f"CASE {kind}.name {units} WHEN '{_NANOSECONDS}' THEN NULL "
+        f"ELSE {unnamed.get(rules.timestamps, by_size)} END"
+    )
+    nanoseconds = f"({number} - pmod({number}, 1000L)) div 1000L"
+    micros = f"IF({size} IS NULL, {nanoseconds}, try_multiply({number}, {size}))"
     return f"coalesce(timestamp_micros({micros}), try_cast({text} AS TIMESTAMP))"
 
 
 def _decimal(text: str, kind: str, precision: int, scale: int, rules: ChangeRules) -> str:
+    """A whole number and its scale, which may be its own; or the number as it is written."""
     typed = f"DECIMAL({precision}, {scale})"
-    plain = f"try_cast({text} AS {typed})"
-    inside = _whole_number(f"get_json_object({text}, '$.value')")
-    own_scale = f"get_json_object({text}, '$.scale')"
-    # A scale of its own may be below zero: 5E-(-2) would be no number.
-    varying = f"try_cast(concat({inside}, 'E', -CAST({own_scale} AS INT)) AS {typed})"
-    known_scale = f"coalesce({kind}.parameters.scale, '{scale}')"
-    precise = f"try_cast(concat({_whole_number(text)}, 'E-', {known_scale}) AS {typed})"
-    said = ", ".join(f"'{name}'" for name in _TEXTS)
-    cases = [
-        f"WHEN startswith({text}, '{{') THEN {varying}",
-        f"WHEN {kind}.type IN ({said}) THEN {plain}",
-    ]
-    otherwise = plain
+    own = f"startswith({text}, '{{')"
+    whole = _whole_number(f"IF({own}, get_json_object({text}, '$.value'), {text})")
+    known = f"coalesce({kind}.parameters.scale, '{scale}')"
+    places = f"try_cast(IF({own}, get_json_object({text}, '$.scale'), {known}) AS INT)"
+    scaled = f"try_cast(concat({whole}, 'E', -{places}) AS {typed})"
+    is_whole = own
     if rules.decimals == "precise":
-        # Also with a schema: Connect can be told to write these as numbers.
-        cases.append(f"WHEN {text} RLIKE '^([A-Za-z0-9+/]{{4}})*([A-Za-z0-9+/=]{{4}})$'")
-        cases[-1] += f" THEN {precise}"
-    return f"CASE {' '.join(cases)} ELSE {otherwise} END"
+        # Asked also where there is a schema: Connect can be told to write these as numbers.
+        texts = ", ".join(f"'{name}'" for name in _TEXTS)
+        base64 = f"{text} RLIKE '^([A-Za-z0-9+/]{{4}})*[A-Za-z0-9+/=]{{4}}$'"
+        is_whole = f"{own} OR (NOT coalesce({kind}.type IN ({texts}), false) AND {base64})"
+    return f"IF({is_whole}, {scaled}, try_cast({text} AS {typed}))"
 
 
 def _whole_number(text: str) -> str:
