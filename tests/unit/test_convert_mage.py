@@ -135,9 +135,7 @@ serde_config:
         (PROTOBUF, "  format: protobuf\n  schema_classpath: path.to.schema.SchemaClass\n"),
     ],
 )
-def test_other_formats_have_columns_of_their_own(
-    tmp_path: Path, serde: str, expected: str
-) -> None:
+def test_other_formats_have_columns_of_their_own(tmp_path: Path, serde: str, expected: str) -> None:
     text = LOADER.replace("topics: ['hives', 'queens']\n", "").replace("ignored", "hives")
     (loader,) = files(tmp_path, loader=text + serde)
     result = convert([loader])
