@@ -115,7 +115,15 @@ def _date(text: str, kind: str, rules: ChangeRules) -> str:
     written = f"try_cast(rtrim('Z', {text}) AS DATE)"
     units = ", ".join(f"'{name}'" for name in (*_UNITS, _NANOSECONDS) if "Date" not in name)
     time = f"CAST({_timestamp(text, kind, rules)} AS DATE)"
-    return f"IF({kind}.name IN ({units}), {time}, coalesce({days}, {written}))"
+    cases = f"WHEN {kind}.name IN ({units}) THEN {time} WHEN {_is_written(text)} THEN {written}"
+    return f"CASE {cases} ELSE {days} END"
+
+
+def _is_written(text: str) -> str:
+    """Whether a day or a time is no number. To try it as one is dear where it fails, as Spark makes
+    an exception of that first.
+    """
+    return f"locate('-', {text}, 2) > 0"
 
 
 def _timestamp(text: str, kind: str, rules: ChangeRules) -> str:
@@ -133,7 +141,8 @@ def _timestamp(text: str, kind: str, rules: ChangeRules) -> str:
     )
     nanoseconds = f"({number} - pmod({number}, 1000L)) div 1000L"
     micros = f"IF({size} IS NULL, {nanoseconds}, try_multiply({number}, {size}))"
-    return f"coalesce(timestamp_micros({micros}), try_cast({text} AS TIMESTAMP))"
+    written = f"try_cast({text} AS TIMESTAMP)"
+    return f"IF({_is_written(text)}, {written}, timestamp_micros({micros}))"
 
 
 def _decimal(text: str, kind: str, precision: int, scale: int, rules: ChangeRules) -> str:
