@@ -47,6 +47,7 @@ class Shelf:
     """A store in memory that takes a schema unless a field of it has had another type."""
 
     framing = Framing.CONFLUENT
+    compares = True
     url = "http://localhost:8081"
 
     def __init__(self) -> None:

@@ -23,6 +23,7 @@ Texts = tuple[tuple[str, str], ...]
 @dataclass
 class Store:
     framing: Framing = Framing.CONFLUENT
+    compares: bool = True
     url: str = "http://registry:8081"
     schemas: list[StoredSchema] = field(default_factory=list)
 

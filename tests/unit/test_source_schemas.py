@@ -61,6 +61,7 @@ class Memory:
     """A store that can be `silent`, with a clock beside it; what it was asked for is counted."""
 
     framing = Framing.CONFLUENT
+    compares = True
     url = URL
 
     def __init__(self) -> None:

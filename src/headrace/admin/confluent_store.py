@@ -24,6 +24,7 @@ _LARGEST = 2**31 - 1
 
 class ConfluentStore:
     framing = Framing.CONFLUENT
+    compares = True
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -112,6 +112,7 @@ class GlueStore:
     """A `SchemaStore` by a client of boto3; `url` is how it is shown."""
 
     framing: Framing = Framing.GLUE
+    compares: bool = False
 
     def __init__(self, url: str, registry: str, client: Any) -> None:
         self.url = url

@@ -44,6 +44,8 @@ class SchemaStore(Protocol):
     """Everything runs on the driver; failures are Headrace's errors."""
 
     framing: Framing
+    # Whether `accepts` compares a schema with the versions that there are.
+    compares: bool
     # Its address without a login.
     url: str
 

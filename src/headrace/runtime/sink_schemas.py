@@ -85,7 +85,8 @@ class Proposal:
 class Verdict:
     """What a registry says of the schema of a sink; `reasons` are why it would not take it.
 
-    `version` is the one that has this schema already, `differences` are those to the newest.
+    `version` is the one that has this schema already, `differences` are those to the newest. One
+    that is not `compared` with other versions may still be refused when it is registered.
     """
 
     sink: str
@@ -94,6 +95,7 @@ class Verdict:
     version: int | None
     reasons: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+    compared: bool = True
 
     @property
     def refusal(self) -> IncompatibleSchema | None:
@@ -107,6 +109,9 @@ class Verdict:
             return f"{self.subject} has this schema already, as version {self.version}"
         if self.reasons:
             return f"{self.subject} would not accept it: {'; '.join(self.reasons)}"
+        if not self.compared:
+            later = "with its older versions it is compared only when it is registered"
+            return f"{self.subject} would take it as valid; {later}"
         return f"{self.subject} would accept it"
 
 
@@ -204,7 +209,8 @@ class SinkSchemas:
         newest = store.newest(schema.subject)
         news = _differences(newest, schema)
         known = newest.version if newest is not None and not reasons and not news else None
-        return Verdict(sink, part, schema.subject, known, tuple(reasons), news)
+        compared = store.compares or newest is None
+        return Verdict(sink, part, schema.subject, known, tuple(reasons), news, compared)
 
     def _store(self, wanted: Wanted) -> SchemaStore:
         assert wanted.registry is not None  # its absence has been refused
