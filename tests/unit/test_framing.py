@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.admin.stored_schemas import Framing
 from headrace.formats.framing import Frame, Frames, framed, header
-from headrace.formats.known import NOT_KNOWN
+from headrace.formats.known import NOT_ASKED, NOT_KNOWN
 from headrace.formats.options import Part
 
 UUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
@@ -39,6 +41,14 @@ def test_refused_ids_come_before_known_ones_and_the_query_ends_at_any_other() ->
     assert fault.index("UNKNOWN_SCHEMA") < fault.index("INCOMPATIBLE_SCHEMA") < known
     assert refused < known < fault.index("NOT_FRAMED") < fault.index("raise_error")
     assert "IN (X'0000000007', X'0000000008')" in fault
+
+
+def test_a_source_that_asks_no_more_takes_other_ids_for_bad_records() -> None:
+    asked = frames(Framing.CONFLUENT, "7", _9=NOT_KNOWN)
+    silent = replace(asked, asks=False)
+    assert silent.fault("value", "inner").endswith("ELSE 'UNKNOWN_SCHEMA' END")
+    assert NOT_ASKED in silent.sentences("value")["UNKNOWN_SCHEMA"]
+    assert NOT_ASKED not in asked.sentences("value")["UNKNOWN_SCHEMA"]
 
 
 def test_every_code_of_a_fault_has_a_sentence() -> None:

@@ -30,7 +30,7 @@ from headrace.formats.options import Part
 from headrace.plan.stages import Decode, Plan, SetAside
 from headrace.project import Project
 from headrace.runtime.progress import Event, SchemaChanged, Warned
-from headrace.runtime.schemas import QUIET_SECONDS, SourceSchemas
+from headrace.runtime.schemas import MOST_UNKNOWN, QUIET_SECONDS, SourceSchemas
 from headrace.runtime.state import PipelineState, Status
 from headrace.runtime.status import reports
 from headrace.sources.kafka import KafkaSource
@@ -378,6 +378,22 @@ def test_an_id_that_no_registry_has_is_refused_until_it_has_it(run: Begin, store
     store.add("orders-value", record("id", "amount", NOTE, "currency"))
     assert schemas.refresh(plan)
     assert (known(schemas.bound(plan)).refused, ids(schemas.bound(plan))) == ({}, ["1", "2", "3"])
+
+
+def test_there_is_an_end_to_asking_for_ids_that_no_registry_has(
+    run: Begin, store: Memory, told: list[Event]
+) -> None:
+    schemas, plan = run()
+    for number in range(MOST_UNKNOWN):
+        assert known(schemas.bound(plan)).asks
+        schemas.learn(plan, NewSchema("source", "value", str(100 + number)))
+    assert not known(schemas.bound(plan)).asks
+    assert "no other is asked for" in str(told[-1])
+    # A new version of the subject is taken up all the same, and another run asks again.
+    store.add("orders-value", record("id", "amount", NOTE, "currency"))
+    assert schemas.refresh(plan)
+    assert "3" in ids(schemas.bound(plan))
+    assert known(run()[1]).asks
 
 
 def test_a_registry_that_falls_silent_is_told_once_each_time(

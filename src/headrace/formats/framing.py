@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.admin.stored_schemas import Framing, StoredSchema
 from headrace.formats import compression
-from headrace.formats.known import NEW_SCHEMA, NOT_KNOWN, Known
+from headrace.formats.known import NEW_SCHEMA, NOT_ASKED, NOT_KNOWN, Known
 from headrace.formats.options import Compression, Part, Wanted
 from headrace.formats.reading import KEY, VALUE, Steps
 from headrace.model.schema import literal
@@ -37,8 +37,9 @@ class Frames:
     """The frames of one part of the messages of a source.
 
     `ids` are of schemas that can be read, `refused` of those that cannot, with the reasons. A
-    message with any other id ends the query. Glue's messages each say whether they are compressed;
-    those that are go through a Python worker, unless `inflates` is False and they are bad records.
+    message with any other id ends the query if the source `asks` for it, and is bad if it does not.
+    Glue's messages each say whether they are compressed; those that are go through a Python worker,
+    unless `inflates` is False and they are bad records.
     """
 
     framing: Framing
@@ -47,6 +48,7 @@ class Frames:
     ids: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
     inflates: bool = True
+    asks: bool = True
 
     @classmethod
     def of(
@@ -55,7 +57,7 @@ class Frames:
         """`compression` is what the definition says of the messages, if anything."""
         ids = tuple(each.id for each in known.writers)
         inflates = compression is not Compression.NONE
-        return cls(known.framing, source, part, ids, known.refused, inflates)
+        return cls(known.framing, source, part, ids, known.refused, inflates, known.asks)
 
     @property
     def _may_inflate(self) -> bool:
@@ -86,7 +88,7 @@ class Frames:
         whose schema is known. `prefix` is that of `steps`, by default the one of this part.
         """
         payload = self._unless_packed(source, payload, prefix or _PREFIXES[self.part])
-        unknown = [id for id, reason in self.refused.items() if reason == NOT_KNOWN]
+        unknown = self._not_known
         others = [id for id in self.refused if id not in unknown]
         found = [
             *self._when(source, unknown, "'UNKNOWN_SCHEMA'"),
@@ -99,7 +101,8 @@ class Frames:
         if self.framing is Framing.GLUE:
             known = f"{hexadecimal(PLAIN)}, {hexadecimal(ZLIB)}"
             found.append(f"WHEN substr({source}, 2, 1) NOT IN ({known}) THEN 'BAD_COMPRESSION'")
-        return f"CASE {' '.join(found)} ELSE {self._stop(source)} END"
+        otherwise = self._stop(source) if self.asks else "'UNKNOWN_SCHEMA'"
+        return f"CASE {' '.join(found)} ELSE {otherwise} END"
 
     def sentences(self, source: str) -> dict[str, str]:
         """SQL for a sentence about each of these codes, for `reading.cases`."""
@@ -108,7 +111,7 @@ class Frames:
         what = f"the {self.part}"
         found = {
             "UNKNOWN_SCHEMA": f"concat({literal(f'{what} was written with schema ')}, "
-            f"{self.id(source)}, {literal(f': {NOT_KNOWN}')})",
+            f"{self.id(source)}, {self._why_unknown(source)})",
             "INCOMPATIBLE_SCHEMA": f"concat({literal(f'{what} was written with schema ')}, "
             f"{self.id(source)}, {self._reasons(source)})",
             "NOT_FRAMED": f"concat({literal(f'{what} begins with the byte ')}, {first}, "
@@ -149,6 +152,15 @@ class Frames:
     def _when(self, source: str, ids: list[str], then: str) -> list[str]:
         heads = [header(self.framing, id) for id in ids]
         return [f"WHEN {_any_of(source, heads, self.framing)} THEN {then}"] if heads else []
+
+    @property
+    def _not_known(self) -> list[str]:
+        return [id for id, reason in self.refused.items() if reason == NOT_KNOWN]
+
+    def _why_unknown(self, source: str) -> str:
+        whens = self._when(source, self._not_known, literal(f": {NOT_KNOWN}"))
+        rest = literal(f": {NOT_KNOWN if self.asks else NOT_ASKED}")
+        return f"CASE {' '.join(whens)} ELSE {rest} END" if whens else rest
 
     def _stop(self, source: str) -> str:
         place = f"'source', {literal(self.source)}, 'part', '{self.part}'"

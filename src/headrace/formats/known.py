@@ -21,6 +21,7 @@ from headrace.model.schema import Column, Schema
 NEW_SCHEMA = "HEADRACE_NEW_SCHEMA "
 # The reason of an id in `refused` that the registry has not; any other is of one that it has.
 NOT_KNOWN = "the registry does not know it"
+NOT_ASKED = "it was not asked for, as so many before it were not known"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Known:
     """`newest` is the schema that gives defaults to fields that older messages have not.
 
     `refused` are ids whose messages cannot be read, each with the reason. `scalar` says that a
-    record is one value. `declared` says that the columns are the definition's own.
+    record is one value. `declared` says that the columns are the definition's own. Once a source
+    no longer `asks`, which is not kept, messages with other ids are bad records, too.
     """
 
     framing: Framing
@@ -38,6 +40,7 @@ class Known:
     refused: dict[str, str] = field(default_factory=dict)
     scalar: bool = False
     declared: bool = False
+    asks: bool = True
 
     def with_writers(self, *more: StoredSchema) -> Known:
         ids = {each.id for each in self.writers}

@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 # How long a registry that did not answer is left alone: each batch would wait for it.
 QUIET_SECONDS = 15.0
+# How many ids that a registry has not are asked for in a run.
+MOST_UNKNOWN = 10
 
 
 class SourceSchemas:
@@ -104,9 +106,23 @@ class SourceSchemas:
         try:
             schema = messages.store.by_id(new.id)
         except UnknownSchema:
-            self._set(messages, replace(known, refused={**known.refused, new.id: NOT_KNOWN}))
+            self._set(messages, self._without(messages, known, new.id))
             return
         self._set(messages, self._evolved(plan, messages, known, schema, met=True))
+
+    def _without(self, messages: Messages, known: Known, id: str) -> Known:
+        """One more id that the registry has not. Each has cost a beginning of the batch, so that
+        there is an end to it: then bytes that are no frames are taken for what they are.
+        """
+        refused = {**known.refused, id: NOT_KNOWN}
+        asks = [*refused.values()].count(NOT_KNOWN) < MOST_UNKNOWN
+        if not asks:
+            self._warn(
+                f"`{messages.source.name}`: {messages.store.url} does not know the schemas of "
+                f"{MOST_UNKNOWN} different ids; until the next start no other is asked for, and "
+                "messages with such an id are bad records"
+            )
+        return replace(known, refused=refused, asks=asks)
 
     def learning(self, plan: Plan, work: Callable[[Plan], T]) -> T:
         """Work that only reads, done again as long as messages have schemas that are not known."""
