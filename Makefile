@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench soak chaos docs lock clean
+.PHONY: help setup check test proofs demo bench soak chaos docs lock clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,9 +26,12 @@ check: setup ## Lint, types, imports and unit tests; no JVM, under a minute
 	$(BIN)/lint-imports
 	$(PYTEST) tests/unit --numprocesses $(JOBS)
 
-test: check ## Everything: the checks, then the tests with Spark and with a real Kafka
-	$(PYTEST) tests --ignore=tests/unit --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder \
-		--durations 20
+test: check ## The checks, then the tests with Spark and with a real Kafka; all but `make proofs`
+	$(PYTEST) tests --ignore=tests/unit -m "not long" --numprocesses $(JOBS) --dist loadfile \
+		--no-loadscope-reorder --durations 20
+
+proofs: setup ## The tests that take minutes each: processes and brokers killed again and again
+	$(PYTEST) tests --ignore=tests/unit -m long
 
 demo: setup ## A real Kafka, a stream of orders and a pipeline, for a minute
 	@$(BIN)/headrace demo

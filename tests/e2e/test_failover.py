@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import headrace
@@ -51,6 +52,7 @@ def in_sync(cluster: Cluster, *names: str) -> bool:
     return not any(topic.under_replicated or topic.leaderless for topic in found)
 
 
+@pytest.mark.long
 def test_a_leader_killed_five_times_loses_nothing_and_stops_nothing(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -135,6 +135,7 @@ def _out_ids(bench: Bench) -> list[int]:
     return [value["id"] for value in bench.values(f"{bench.topic}.out")]
 
 
+@pytest.mark.long
 def test_a_stream_killed_again_and_again_loses_nothing(
     bench: Bench, run: Callable[..., Running], spark: SparkSession
 ) -> None:

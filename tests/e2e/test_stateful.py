@@ -93,6 +93,7 @@ def test_windows_sums_and_duplicates_over_a_restart(bench: Bench, spark: SparkSe
     assert report.lag == 0
 
 
+@pytest.mark.long
 def test_state_is_right_after_kill_9_and_with_other_cores(
     bench: Bench, run: Callable[..., Running]
 ) -> None:
