@@ -110,7 +110,8 @@ def test_what_spark_refuses_is_told_with_its_place_before_anything_is_read(
 
 def test_letters_are_chosen_and_patched_on_the_way(bench: Bench) -> None:
     dlq = f"{bench.topic}.dlq"
-    topics.create(bench.cluster, dlq, partitions=1)
+    # The letters are old: the broker would delete them at its next look.
+    topics.create(bench.cluster, dlq, partitions=1, config={"retention.ms": "-1"})
     values = [b'{"id": 1, "at": "x"}', b'{"id": 2, "at": "7"}', b'{"id": 3, "at": "8"}', b"{"]
     letters = [letter(each, topic=bench.topic, partition=0).record for each in values]
     records.produce(bench.cluster, dlq, letters).raise_if_rejected()
