@@ -228,7 +228,7 @@ _KEY_SCHEMA = Option(
     example='"id BIGINT NOT NULL"',
     validate=schema_fault,
 )
-_DELIMITER = Option(
+DELIMITER = Option(
     "delimiter",
     Type.TEXT,
     "What stands between two fields of `csv`: one character.",
@@ -286,7 +286,7 @@ VALUE_OPTIONS = (
     _AVRO_SCHEMA,
     _CLASSPATH,
     _MESSAGE,
-    _DELIMITER,
+    DELIMITER,
 )
 KEY_OPTIONS = (_KEY_FORMAT, _KEY_SCHEMA_FILE, _KEY_SUBJECT)
 SOURCE_OPTIONS = (

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.formats import json as json_format
-from headrace.formats import unstructured
-from headrace.formats.reading import Reading
-from headrace.model.schema import Column, Schema
+from headrace.model.schema import Schema
 from headrace.spans import Diagnostic
 from headrace.spec import Option, Options, Type
 
@@ -19,15 +16,6 @@ UNSTRUCTURED = Option(
     default=False,
     aliases=("json.unstructured",),
 )
-
-
-def declared(options: Options) -> Schema | None:
-    """The columns of a record: those of `schema`, or the one value; None where nothing says it."""
-    if options["schema"] is not None:
-        return Schema.parse(options["schema"])
-    if options["json_unstructured"]:
-        return Schema((Column(unstructured.COLUMN_NAME, "VARIANT"),))
-    return None
 
 
 def faults(options: Options, form: str) -> Iterator[Diagnostic]:
@@ -42,12 +30,3 @@ def faults(options: Options, form: str) -> Iterator[Diagnostic]:
             message = "with `json_unstructured` a record is one VARIANT, and the schema says more"
             hint = "remove one of them, or name the value: `schema: event VARIANT`"
             yield Diagnostic("CONFLICT", message, options.at("schema"), hint)
-
-
-def reading(options: Options) -> Reading:
-    """How records are read; that there is a schema, or that they need none, has been checked."""
-    schema = declared(options)
-    assert schema is not None
-    if options["json_unstructured"]:
-        return unstructured.VariantReading(schema.names[0])
-    return json_format.JsonReading(schema)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.formats import csv, reading, text
 from headrace.formats.carried import COLUMN, refusing
-from headrace.formats.options import delimiter_fault
+from headrace.formats.kinds import FORMATS
+from headrace.formats.options import DELIMITER, Part, Wanted
 from headrace.formats.reading import Reading
 from headrace.model.names import servers_fault, topic_fault
 from headrace.model.schema import Schema, quote, schema_fault
@@ -50,14 +52,7 @@ SCHEMA = Option(
 
 OPTIONS = (
     json_records.UNSTRUCTURED,
-    Option(
-        "delimiter",
-        Type.TEXT,
-        "What stands between two fields of `csv`: one character.",
-        default=",",
-        example='";"',
-        validate=delimiter_fault,
-    ),
+    DELIMITER,
     Option(
         "include_metadata",
         Type.FLAG,
@@ -126,7 +121,7 @@ class LineSource(PlainSource):
         if options["format"] == "text":
             names: tuple[str, ...] = (text.COLUMN_NAME,)
         else:
-            schema = json_records.declared(options)
+            schema = _declared(options)
             if schema is None:
                 return None
             names = schema.names
@@ -139,7 +134,7 @@ class LineSource(PlainSource):
 
     @property
     def schema(self) -> Schema:
-        schema = json_records.declared(self.options)
+        schema = _declared(self.options)
         assert schema is not None  # only text needs none
         return schema
 
@@ -170,9 +165,7 @@ class LineSource(PlainSource):
     def reading(self) -> Reading:
         if self.format == "text":
             return text.TextReading()
-        if self.format == "csv":
-            return csv.CsvReading(self.schema, self.options["delimiter"])
-        return json_records.reading(self.options)
+        return FORMATS[self.format].reading(_wanted(self.options), self.name, None)
 
     @property
     def reason(self) -> str:
@@ -207,8 +200,25 @@ def _bad_data(options: Options) -> Iterator[Diagnostic]:
 def _not_in_csv(options: Options) -> Iterator[Diagnostic]:
     if options["format"] != "csv":
         return
-    for column in Schema.parse(options["schema"]).columns:
-        if column.type.startswith(csv.NESTED):
-            message = f"`{column.name}` is {column.type}, which a field of csv cannot be"
-            hint = "declare it as STRING, and parse it in a step"
-            yield Diagnostic("BAD_VALUE", message, options.at("schema"), hint)
+    for message in FORMATS["csv"].faults(_wanted(options)):
+        hint = "declare it as STRING, and parse it in a step"
+        yield Diagnostic("BAD_VALUE", message, options.at("schema"), hint)
+
+
+def _wanted(options: Options) -> Wanted:
+    """What a line is."""
+    return Wanted(
+        Part.VALUE,
+        str(options["format"]),
+        Path(),
+        Schema.parse(options["schema"]) if options["schema"] is not None else None,
+        delimiter=options["delimiter"],
+        unstructured=options["json_unstructured"],
+    )
+
+
+def _declared(options: Options) -> Schema | None:
+    """The columns of a line; None where nothing says it."""
+    wanted = _wanted(options)
+    form = FORMATS.get(wanted.format)  # Spark reads Parquet by itself
+    return form.columns(wanted) if form is not None else wanted.schema
